@@ -1,0 +1,158 @@
+"""Diagnostics: a user's mistake as a value, and the one text renderer for it.
+
+Must not print, and must not decide exit codes: `cli` does. Text, JSON, SARIF, JUnit and GitHub output all come from
+the same `Diagnostic` value. An exception, by contrast, is a bug of ours.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Severity(StrEnum):
+    """How bad it is: an error stops the stage, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A place in a file: 1-based lines and columns, columns counted in code points, end exclusive.
+
+    `file` is the path as the user wrote it (relative to the folder of the main spec for imports).
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A second place that explains the first one, with a few words."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A mistake, its place, the reason and a way out.
+
+    `code` is a row of `core.codes` (for instance ``TS201``); `message` is one sentence without a final full stop in the
+    user's own names; `span` is tight; `hint` says what to write instead. `span` is None only for what has no place in
+    a file (a missing file, a full disk).
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    labels: tuple[Label, ...] = ()
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """What a stage returns: a value (None when errors made one impossible) and diagnostics."""
+
+    value: T | None
+    diagnostics: tuple[Diagnostic, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        return self.value is not None and not any(d.is_error for d in self.diagnostics)
+
+
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """By place, then code, without repeats: the same mistakes give the same list."""
+    nowhere = Span("", 0, 0, 0, 0)
+    return tuple(sorted(dict.fromkeys(diagnostics), key=lambda d: (d.span or nowhere, d.code, d.message)))
+
+
+def visible(text: str) -> str:
+    """`text` with control and bidirectional characters made visible, so that no file can rewrite the terminal."""
+    return "".join(
+        f"<U+{ord(c):04X}>" if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp", "Cs"} and c != "\t" else c for c in text
+    )
+
+
+def display_width(text: str) -> int:
+    """Columns that `text` takes in a terminal (wide East Asian characters take two, combining marks none)."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+_BOLD, _RED, _YELLOW, _BLUE, _RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
+
+
+def _excerpt(span: Span, text: str, source: str, width: int, paint: str, reset: str, mark: str) -> list[str]:
+    lines = source.split("\n")
+    if not 1 <= span.line <= len(lines):
+        return []
+    raw = lines[span.line - 1]
+    end = span.end_column if span.end_line == span.line else len(raw) + 1
+    before = visible(raw[: span.column - 1]).replace("\t", "    ")
+    under = visible(raw[span.column - 1 : max(end - 1, span.column)]).replace("\t", "    ")
+    after = visible(raw[max(end - 1, span.column) :]).replace("\t", "    ")
+    line = before + under + after
+    start = display_width(before)
+    room = 100
+    if display_width(line) > room:  # a very long line is shown around its place
+        cut = max(0, start - 30)
+        line = ("…" if cut else "") + line[cut : cut + room] + "…"
+        start = start - cut + (1 if cut else 0)
+    carets = mark * max(1, min(display_width(under), room - min(start, room - 1)))
+    gutter = " " * width
+    tail = f" {text}" if text else ""
+    return [f"{span.line:>{width}} | {line}", f"{gutter} | {' ' * start}{paint}{carets}{tail}{reset}"]
+
+
+def render_text(diagnostic: Diagnostic, sources: Mapping[str, str], color: bool = False) -> str:
+    """One diagnostic as text: message, place, source line with carets, labels, hint.
+
+    `sources` maps file names (as in spans) to their text; a file that is not in it is shown without an excerpt.
+    """
+    error = diagnostic.is_error
+    paint = (_RED if error else _YELLOW) if color else ""
+    blue, bold, reset = (_BLUE, _BOLD, _RESET) if color else ("", "", "")
+    out = [f"{paint}{diagnostic.severity}[{diagnostic.code}]{reset}{bold}: {visible(diagnostic.message)}{reset}"]
+    spans = [s for s in [diagnostic.span, *(lb.span for lb in diagnostic.labels)] if s is not None]
+    width = max((len(str(s.line)) for s in spans), default=1)
+    gutter = " " * width
+    if diagnostic.span is not None:
+        out.append(f"{gutter}--> {visible(str(diagnostic.span))}")
+        if diagnostic.span.file in sources:
+            out.append(f"{gutter} |")
+            out += _excerpt(diagnostic.span, "", sources[diagnostic.span.file], width, paint, reset, "^")
+    for label in diagnostic.labels:
+        if diagnostic.span is None or label.span.file != diagnostic.span.file:
+            out.append(f"{gutter}::: {visible(str(label.span))}")
+        excerpt = (
+            _excerpt(label.span, visible(label.text), sources[label.span.file], width, blue, reset, "-")
+            if label.span.file in sources
+            else []
+        )
+        out += excerpt or [f"{gutter}  {visible(str(label.span))}: {visible(label.text)}"]
+    out += [f"{gutter} = note: {visible(n)}" for n in diagnostic.notes]
+    if diagnostic.hint:
+        out.append(f"{gutter} = {bold}help{reset}: {visible(diagnostic.hint)}")
+    return "\n".join(out)

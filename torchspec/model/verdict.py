@@ -1,0 +1,120 @@
+"""Verdicts: what the judge and `decide` say, with everything a reader needs to check it.
+
+Unrounded values; rounding is the memo's. Units as in the plan (seconds, bytes, ratios, counts).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torchspec.model.plan import Decision
+
+Outcome = Literal["pass", "fail", "inconclusive", "not_run", "error"]
+
+SCHEMA = "torchspec.verdict/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One gate on one cell for one candidate.
+
+    `estimate`, `low`, `high` are in the limit's own terms: a relative change as a ratio (0.03 = +3 %), an absolute value
+    in base units; None where there is none. `baseline` and `candidate` are the absolute values behind it, in `unit`.
+    `rule` names the rule that fired in a few fixed words ("upper bound below limit", "exact count", …); `reason` is one
+    sentence for people. `visible` is the smallest change that could have been seen. `evidence` lists ledger record
+    numbers. `waived` is set where a waiver turned the fail into isolate.
+    """
+
+    gate: str
+    cell: str
+    candidate: str
+    metric: str
+    outcome: Outcome
+    contribution: Decision
+    rule: str
+    reason: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    baseline: float | None = None
+    candidate_value: float | None = None
+    unit: str | None = None
+    n: dict[str, int] | None = None  # pairs, builds, rounds, iterations, repeats
+    visible: float | None = None
+    improvement: bool = False  # a real change for the better, as carefully judged as a regression
+    waived: str | None = None
+    detail: dict[str, Any] | None = None
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Workload x backend x candidate: the maximum over its gates and cells, and its vote."""
+
+    workload: str
+    backend: str
+    candidate: str
+    requirement: Literal["required", "optional", "lane"]
+    outcome: Outcome  # the worst: fail, error, inconclusive, not_run, pass
+    decision: Decision
+    vote: Decision | None
+    rule: str
+    reason: str
+    counts: dict[str, int]  # outcome -> gates x cells
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The rollback rehearsal: one fact of the fleet, shown once."""
+
+    outcome: Outcome
+    contribution: Decision
+    seconds: float | None
+    within_s: float | None
+    reason: str
+    steps: tuple[dict[str, Any], ...] = ()
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVerdict:
+    """A claim's local verdict; never a gate."""
+
+    claim: str
+    statement: int
+    verdict: Literal["reproduced", "not reproduced", "not comparable here"]
+    reason: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The decision for one candidate over everything, with the rule that fired and the rows that made it so."""
+
+    candidate: str
+    decision: Decision
+    rule: str
+    reason: str
+    decisive: tuple[tuple[str, str], ...]  # (workload, backend)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Everything that was judged and decided, from one ledger and one plan."""
+
+    schema: str
+    plan_digest: str
+    ledger_head: str  # hash of the last record that was read
+    judgements: tuple[Judgement, ...]
+    rows: tuple[Row, ...]
+    fleet: tuple[Fleet, ...]
+    rehearsals: dict[str, Rehearsal]  # by candidate
+    claims: dict[str, tuple[ClaimVerdict, ...]]  # by candidate
+    controls: tuple[dict[str, Any], ...]
+    broken_controls: tuple[dict[str, Any], ...]
+    runs: tuple[dict[str, Any], ...]  # every run the ledger knows, with status
