@@ -90,15 +90,14 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
 def visible(text: str) -> str:
     """`text` with control and bidirectional characters made visible, so that no file can rewrite the terminal."""
     return "".join(
-        f"<U+{ord(c):04X}>" if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp", "Cs"} and c != "\t" else c for c in text
+        f"<U+{ord(c):04X}>" if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp", "Cs"} and c != "\t" else c
+        for c in text
     )
 
 
 def display_width(text: str) -> int:
     """Columns that `text` takes in a terminal (wide East Asian characters take two, combining marks none)."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 _BOLD, _RED, _YELLOW, _BLUE, _RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"

@@ -1,0 +1,69 @@
+"""Lock and registration: what a run is bound to, and whether the memo may call itself confirmatory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+LOCK_SCHEMA = "torchspec.lock/1"
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The repository that holds a file. Not in a repository: `commit` is None and `reason` says so."""
+
+    commit: str | None
+    branch: str | None
+    dirty: bool | None  # anything in the tree differs from the commit
+    spec_committed: bool | None  # the spec and its imports and team files are in `commit` byte for byte
+    committed_at: str | None  # ISO, UTC; git dates alone can be forged
+    remote: str | None  # URL without credentials
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFile:
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Binds spec, imports, team files, plan, harness bytes, compiler, catalog and plugins to a commit."""
+
+    schema: str
+    name: str
+    compiler: str
+    catalog: str  # digest of the catalog's tables
+    plugins: dict[str, str]  # name -> version and digest
+    spec: tuple[LockedFile, ...]
+    files: tuple[LockedFile, ...]
+    plan: str
+    harness: dict[str, str]  # backend -> sha256
+    params: dict[str, str]  # what --set changed
+    git: GitState
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """A gate line that is not what it was when the first evidence was taken."""
+
+    gate: str
+    before: str | None
+    after: str | None
+    commit: str | None
+    at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Confirmatory only where the spec's commit is an ancestor of every run's commit, clean, and no limit changed."""
+
+    status: Literal["confirmatory", "exploratory"]
+    reasons: tuple[str, ...]  # why exploratory; empty when confirmatory
+    commit: str | None
+    committed_at: str | None
+    first_evidence_at: str | None
+    changes: tuple[LimitChange, ...] = ()
+    diff: str = ""
+    strengthened_by: tuple[str, ...] = ()  # "signed tag v1", "RFC 3161 timestamp by …"
