@@ -47,6 +47,7 @@ class Judgement:
     waived: str | None = None
     detail: dict[str, Any] | None = None
     evidence: tuple[int, ...] = ()
+    measured_at: str | None = None  # ISO, UTC: time of its last evidence record; waivers are held against it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,53 @@ class ClaimVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """A lane's off switch on one backend for one candidate: thrown, and did the work still run?"""
+
+    lane: str
+    backend: str
+    candidate: str
+    outcome: Outcome
+    reason: str
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaiverUse:
+    """What became of one `waive` line for one candidate. `expired`: its date was over when the evidence was taken."""
+
+    metric: str
+    workload: str
+    backend: str
+    candidate: str
+    status: Literal["in effect", "expired", "not needed"]
+    reason: str
+    until: str
+    by: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What `judge` found, before anything is decided.
+
+    `judgements` hold the outcome; their `contribution` is the plain mapping of outcome and `else`, which `decide`
+    recomputes with waivers. `rehearsals` and `claims` are by candidate. `last_evidence_at` (ISO, UTC) stands in for the
+    judgements that have no `measured_at` of their own.
+    """
+
+    judgements: tuple[Judgement, ...]
+    rehearsals: dict[str, Rehearsal]
+    claims: dict[str, tuple[ClaimVerdict, ...]]
+    controls: tuple[dict[str, Any], ...]
+    broken_controls: tuple[dict[str, Any], ...]
+    runs: tuple[dict[str, Any], ...]
+    ledger_head: str
+    switches: tuple[Switch, ...] = ()
+    last_evidence_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """The decision for one candidate over everything, with the rule that fired and the rows that made it so."""
 
@@ -118,3 +166,5 @@ class Verdict:
     controls: tuple[dict[str, Any], ...]
     broken_controls: tuple[dict[str, Any], ...]
     runs: tuple[dict[str, Any], ...]  # every run the ledger knows, with status
+    switches: tuple[Switch, ...] = ()
+    waivers: tuple[WaiverUse, ...] = ()
