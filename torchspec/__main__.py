@@ -1,0 +1,5 @@
+"""`python -m torchspec`."""
+
+from torchspec.cli import main
+
+raise SystemExit(main())
