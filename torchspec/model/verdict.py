@@ -19,8 +19,8 @@ SCHEMA = "torchspec.verdict/1"
 class Judgement:
     """One gate on one cell for one candidate.
 
-    `estimate`, `low`, `high` are in the limit's own terms: a relative change as a ratio (0.03 = +3 %), an absolute value
-    in base units; None where there is none. `baseline` and `candidate` are the absolute values behind it, in `unit`.
+    `estimate`, `low`, `high` are in the limit's own terms: a relative change as a ratio (0.03 = +3 %), an absolute
+    value in base units; None where there is none. `baseline` and `candidate` are the absolute values behind it, in `unit`.
     `rule` names the rule that fired in a few fixed words ("upper bound below limit", "exact count", …); `reason` is one
     sentence for people. `visible` is the smallest change that could have been seen. `evidence` lists ledger record
     numbers. `waived` is set where a waiver turned the fail into isolate.
@@ -31,7 +31,7 @@ class Judgement:
     candidate: str
     metric: str
     outcome: Outcome
-    contribution: Decision
+    contribution: Decision | None  # None only for `report`, which has no vote
     rule: str
     reason: str
     estimate: float | None = None
@@ -107,13 +107,17 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class WaiverUse:
-    """What became of one `waive` line for one candidate. `expired`: its date was over when the evidence was taken."""
+    """What became of one `waive` line for one candidate.
+
+    `expired`: its date was over when the evidence was taken. `void`: it cannot apply (missing evidence, or an `else` that
+    is not defer). Both leave the contribution as it was.
+    """
 
     metric: str
     workload: str
     backend: str
     candidate: str
-    status: Literal["in effect", "expired", "not needed"]
+    status: Literal["in effect", "expired", "void", "not needed"]
     reason: str
     until: str
     by: str
@@ -142,7 +146,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The decision for one candidate over everything, with the rule that fired and the rows that made it so."""
+    """The decision for one candidate over everything, with the rule that fired and the rows that made it so.
+
+    `decisive` is empty where no row decides alone: everything adopts, or the rehearsal or the lack of a row decides.
+    """
 
     candidate: str
     decision: Decision
