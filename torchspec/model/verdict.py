@@ -20,10 +20,10 @@ class Judgement:
     """One gate on one cell for one candidate.
 
     `estimate`, `low`, `high` are in the limit's own terms: a relative change as a ratio (0.03 = +3 %), an absolute
-    value in base units; None where there is none. `baseline` and `candidate` are the absolute values behind it, in `unit`.
-    `rule` names the rule that fired in a few fixed words ("upper bound below limit", "exact count", …); `reason` is one
-    sentence for people. `visible` is the smallest change that could have been seen. `evidence` lists ledger record
-    numbers. `waived` is set where a waiver turned the fail into isolate.
+    value in base units; None where there is none. `baseline` and `candidate` are the absolute values behind it, in
+    `unit`. `rule` names the rule that fired in a few fixed words ("upper bound below limit", "exact count", …);
+    `reason` is one sentence for people. `visible` is the smallest change that could have been seen. `evidence` lists
+    ledger record numbers. `waived` is set where a waiver turned the fail into isolate.
     """
 
     gate: str
@@ -109,8 +109,8 @@ class Switch:
 class WaiverUse:
     """What became of one `waive` line for one candidate.
 
-    `expired`: its date was over when the evidence was taken. `void`: it cannot apply (missing evidence, or an `else` that
-    is not defer). Both leave the contribution as it was.
+    `expired`: its date was over when the evidence was taken. `void`: it cannot apply (missing evidence, or an `else`
+    that is not defer). Both leave the contribution as it was.
     """
 
     metric: str

@@ -1,0 +1,88 @@
+"""The reasons of rows and fleets: one sentence each, in the user's own names.
+
+Must not decide anything: it is told the rule that fired and the records that made it fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torchspec import decide_algebra as algebra
+from torchspec.model.plan import Cell, Decision, Gate
+from torchspec.model.verdict import Judgement, Outcome, Rehearsal, Row, Switch
+
+_VERB: dict[Outcome, str] = {
+    "pass": "passes",
+    "fail": "fails",
+    "inconclusive": "is inconclusive",
+    "not_run": "was not run",
+    "error": "ended in an error",
+}
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def gate_name(gate: Gate) -> str:
+    """A gate in the author's words: metric and limit."""
+    limit = gate.limit.text.strip()
+    return limit if limit.startswith(gate.metric) else f"{gate.metric} {limit}"
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def row_reason(rule: str, decisive: Sequence[tuple[Gate, Cell, Judgement]], *, gates: int, cells: int) -> str:
+    """Why a row decides as it does; `decisive` are the gates on cells that made it so, the worst first."""
+    if not decisive:
+        if rule == algebra.NO_CELL:
+            return "no gate with a vote judges it"
+        passed = f"{counted(gates, 'gate')} pass{'es' if gates == 1 else ''} in {counted(cells, 'cell')}"
+        return f"{passed}, and a lane is at best isolate" if rule == algebra.LANE else passed
+    gate, cell, judgement = decisive[0]
+    reason = f"{gate_name(gate)} {_VERB[judgement.outcome]} in {cell.label}: {_sentence(judgement.reason)}"
+    if judgement.waived is not None:
+        reason += f" ({_sentence(judgement.waived)})"
+    more = len(decisive) - 1
+    return f"{reason}; and {more} more" if more else reason
+
+
+def fleet_reason(
+    rule: str,
+    decision: Decision,
+    decisive: Sequence[Row],
+    rows: Sequence[Row],
+    rehearsal: Rehearsal,
+    switches: Mapping[tuple[str, str], Switch],
+) -> str:
+    """Why the fleet decides as it does. A rollback whose rehearsal did not pass says so first.
+
+    `switches` holds, by workload and backend of a decisive lane row, the off switch that did not pass.
+    """
+    going_back = f"the rehearsal of going back {_VERB[rehearsal.outcome]} ({_sentence(rehearsal.reason)})"
+    if rule == algebra.ADOPT:
+        lanes = sum(r.requirement == "lane" for r in rows)
+        beside = f"; {counted(lanes, 'lane row')} beside it, isolated" if lanes else ""
+        return f"{counted(len(rows) - lanes, 'row')} and the rehearsal of going back pass{beside}"
+    if rule == algebra.NO_REQUIRED:
+        return "no required workload on a required backend was part of it, so nothing that must pass was shown"
+    if rule == algebra.REHEARSAL:
+        return going_back
+    first = decisive[0]
+    if rule == algebra.SWITCH:
+        switch = switches[first.workload, first.backend]
+        reason = f"the off switch of lane {switch.lane} on {switch.backend} {_VERB[switch.outcome]}"
+        reason += f": {_sentence(switch.reason)}"
+    else:
+        kind = "optional, " if first.requirement == "optional" else ""
+        reason = f"{first.workload} on {first.backend} ({kind}{first.decision}): {first.reason}"
+    if len(decisive) > 1:
+        reason += f"; and {counted(len(decisive) - 1, 'more row')}"
+    if rehearsal.outcome == "pass":
+        return reason
+    if decision == "rollback":
+        return f"go back, although {going_back}: {reason}"
+    return f"{reason}; and {going_back}"
