@@ -1,0 +1,128 @@
+"""What a row of each table holds. Values only; the rows stand in metrics, workloads, backends and relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`factor` times a number in this unit is the number in the dimension's base unit; `power` of ten where exact."""
+
+    name: str
+    dimension: str  # time, bytes, ratio, factor, db, ulp, rate
+    factor: float
+    power: int | None = None  # the factor is exactly 10 ** power
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How a limit is put: `growth <= 3 %`. `limit` is the dimension of its number ("metric": the metric's own)."""
+
+    form: str
+    meaning: str
+    needs_number: bool
+    limit: str | None  # ratio, factor, metric, None
+    compares: bool  # with a second side (`against`, baseline unless said)
+    harm: str | None  # growth, increase: "up"; drop, decrease: "down"; None: either or none
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a figure means and how it may be judged.
+
+    `dimension`: time, bytes, count, ratio, db, ulp, number, rate, truth. `better`: lower, higher, none. `sampling`:
+    timing, process, count, numeric, fact, duration. `against`: what it may be compared with: baseline, beside, eager,
+    reference (`cpu.float64`); empty for what stands alone. `needs_against`: a line without `against` says nothing.
+    `kinds`: workload kinds that give it; empty: every kind. `usual`: what `else` usually says.
+    """
+
+    name: str
+    meaning: str
+    dimension: str
+    better: str
+    backends: tuple[str, ...]
+    modes: tuple[str, ...]
+    forms: tuple[str, ...]
+    usual: str
+    measured: str
+    sampling: str
+    against: tuple[str, ...] = ("baseline",)
+    needs_against: bool = False
+    kinds: tuple[str, ...] = ()
+    correctness: bool = False  # never waived
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a matrix. `kind`: count (a whole number, at least 1) or name (one of `values`, any if empty).
+
+    `default` None: the author must say it. `headline`: shown in a cell's label even where it has one value.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    meaning: str
+    values: tuple[str, ...] = ()
+    headline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A kind of work. `entry`: required, optional or none (the team's own `path:function`).
+
+    `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
+    `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words -> the values
+    they may take (empty: any). `free_axes`: `shape` may hold any axis, given to the team's function by name.
+    """
+
+    name: str
+    meaning: str
+    modes: tuple[str, ...]
+    default_modes: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    backends: tuple[str, ...]
+    entry: str = "none"
+    beside: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    items_unit: str | None = None
+    items: tuple[str, ...] = ()  # axes whose product is the number of items per call
+    options: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    mask_parameters: tuple[str, ...] = ()
+    free_axes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A place where torch runs. `device`: what torch calls it. `over`: device backends below a distributed one."""
+
+    name: str
+    meaning: str
+    device: str
+    hardware: str
+    over: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All tables, by name, in the order of the reference documentation. `digest` covers every row."""
+
+    metrics: dict[str, Metric]
+    workloads: dict[str, WorkloadKind]
+    backends: dict[str, Backend]
+    relations: dict[str, Relation]
+    units: dict[str, Unit]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (64 hex digits) of the canonical JSON of every table."""
+        from dataclasses import asdict
+
+        from torchspec.core.canon import digest
+
+        names = ("metrics", "workloads", "backends", "relations", "units")
+        return digest({name: [asdict(row) for row in getattr(self, name).values()] for name in names})

@@ -1,0 +1,242 @@
+"""Workload kinds: one row a kind. `torchspec explain KIND` and the reference documentation come from this table."""
+
+from __future__ import annotations
+
+from torchspec.catalog.rows import Axis, WorkloadKind
+
+FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128")
+MASKS = ("none", "causal", "sliding_window", "block_sparse", "document", "prefix", "custom")
+ONE = ("cpu", "cuda", "rocm", "mps")
+ALL = (*ONE, "distributed")
+RANKS = ("distributed",)
+
+
+def _dtype(default: str | None = "float32") -> Axis:
+    return Axis("dtype", "name", default, "precision of inputs and weights", FLOATS)
+
+
+def _count(name: str, default: int | None, meaning: str, headline: bool = False) -> Axis:
+    return Axis(name, "count", default, meaning, (), headline)
+
+
+ATTENTION = (
+    _dtype(),
+    Axis("mask", "name", "none", "which positions see which", MASKS),
+    _count("batch", 1, "sequences per call"),
+    _count("heads", 8, "attention heads"),
+    _count("seq", None, "positions per sequence", True),
+    _count("head_dim", 64, "width of one head"),
+)
+RANK_COUNT = _count("ranks", 1, "processes; the values stand on the backend's line", True)
+MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
+CONTEXTS = (("model", ()), ("tokenizer", ()), ("data", ()), ("counts", ()))
+
+WORKLOADS: tuple[WorkloadKind, ...] = (
+    WorkloadKind(
+        "attention",
+        "scaled dot product attention (torch.nn.functional.scaled_dot_product_attention)",
+        ("infer", "train", "compile", "export"),
+        ("infer",),
+        ATTENTION,
+        ONE,
+        beside=("sdpa", "flex_attention"),
+        paths=("sdpa", "flex_attention"),
+        items_unit="tokens",
+        items=("batch", "seq"),
+        mask_parameters=MASK_PARAMETERS,
+    ),
+    WorkloadKind(
+        "flex_attention",
+        "FlexAttention with a block mask, and optionally a score modification",
+        ("infer", "train", "compile", "export"),
+        ("infer",),
+        ATTENTION,
+        ONE,
+        entry="optional",
+        beside=("sdpa",),
+        paths=("sdpa", "flex_attention"),
+        items_unit="tokens",
+        items=("batch", "seq"),
+        options=(("score", ("none", "relative_bias", "alibi", "soft_cap")), ("kernel", ("auto", "triton", "flash"))),
+        mask_parameters=MASK_PARAMETERS,
+    ),
+    WorkloadKind(
+        "linear_cross_entropy",
+        "a linear layer and cross entropy in one call (torch.nn.functional.linear_cross_entropy)",
+        ("train", "infer", "compile"),
+        ("train",),
+        (
+            _dtype(),
+            _count("tokens", None, "rows per step"),
+            _count("hidden", None, "width of a row"),
+            _count("vocabulary", None, "classes", True),
+        ),
+        ONE,
+        beside=("unfused",),
+        items_unit="tokens",
+        items=("tokens",),
+        options=(("options", ("none", "default")), ("steps", ())),
+    ),
+    WorkloadKind(
+        "python",
+        "the team's own code: a function that returns (module, inputs)",
+        ("infer", "train", "compile", "export"),
+        ("infer",),
+        (_dtype("float32"),),
+        ALL,
+        entry="required",
+        beside=("*",),
+        options=(*CONTEXTS, ("steps", ())),
+        free_axes=True,
+    ),
+    WorkloadKind(
+        "operator",
+        "one torch operator by its dotted name",
+        ("infer", "train", "compile"),
+        ("infer",),
+        (_dtype(), Axis("operator", "name", None, "dotted name below torch, such as softmax or nn.functional.pad")),
+        ONE,
+        beside=("*",),
+        items_unit="calls",
+        options=(("arguments", ()),),
+        free_axes=True,
+    ),
+    WorkloadKind(
+        "decode",
+        "token-by-token generation with a cache",
+        ("infer", "compile"),
+        ("infer",),
+        (
+            _dtype(),
+            _count("context", None, "tokens already in the cache", True),
+            _count("batch", 1, "sequences at once"),
+        ),
+        ONE,
+        entry="optional",
+        beside=("prefill", "*"),
+        items_unit="tokens",
+        items=("batch",),
+        options=(*CONTEXTS, ("layers", ()), ("hidden", ()), ("heads", ()), ("vocabulary", ())),
+    ),
+    WorkloadKind(
+        "autoencoder",
+        "encode and decode with many small padding calls",
+        ("infer", "compile", "export"),
+        ("infer",),
+        (
+            _dtype(),
+            _count("batch", 1, "images per call"),
+            _count("size", 64, "height and width", True),
+            _count("frames", 1, "frames per video"),
+            _count("channels", 16, "channels of the first layer"),
+            _count("blocks", 4, "residual blocks"),
+        ),
+        ONE,
+        entry="optional",
+        beside=("*",),
+        items_unit="images",
+        items=("batch",),
+        options=CONTEXTS,
+    ),
+    WorkloadKind(
+        "cutedsl",
+        "a CuTeDSL kernel of the team beside the standard operator",
+        ("infer", "train"),
+        ("infer",),
+        (_dtype(),),
+        ("cuda",),
+        entry="required",
+        beside=("*",),
+        items_unit="calls",
+        free_axes=True,
+    ),
+    WorkloadKind(
+        "triton",
+        "a Triton kernel of the team beside the standard operator",
+        ("infer", "train"),
+        ("infer",),
+        (_dtype(),),
+        ("cuda", "rocm"),
+        entry="required",
+        beside=("*",),
+        items_unit="calls",
+        free_axes=True,
+    ),
+    WorkloadKind(
+        "collective",
+        "one collective operation over all ranks",
+        ("infer",),
+        ("infer",),
+        (
+            _dtype(),
+            Axis(
+                "operation",
+                "name",
+                "all_reduce",
+                "which collective",
+                ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "barrier"),
+            ),
+            _count("bytes", 1048576, "size of one rank's message", True),
+            RANK_COUNT,
+        ),
+        RANKS,
+        items_unit="calls",
+        options=(("transport", ("gloo", "nccl", "torchcomms")),),
+    ),
+    WorkloadKind(
+        "fsdp2",
+        "training steps with fully_shard",
+        ("train",),
+        ("train",),
+        (
+            _dtype(),
+            _count("layers", 2, "blocks"),
+            _count("hidden", 256, "width"),
+            _count("batch", 8, "rows per rank"),
+            RANK_COUNT,
+        ),
+        RANKS,
+        entry="optional",
+        items_unit="samples",
+        items=("batch",),
+        options=(*CONTEXTS, ("steps", ())),
+    ),
+    WorkloadKind(
+        "ddp",
+        "training steps with DistributedDataParallel",
+        ("train",),
+        ("train",),
+        (
+            _dtype(),
+            _count("layers", 2, "blocks"),
+            _count("hidden", 256, "width"),
+            _count("batch", 8, "rows per rank"),
+            RANK_COUNT,
+        ),
+        RANKS,
+        entry="optional",
+        items_unit="samples",
+        items=("batch",),
+        options=(*CONTEXTS, ("steps", ())),
+    ),
+    WorkloadKind(
+        "checkpoint",
+        "training state saved by one side and read by the other",
+        ("train",),
+        ("train",),
+        (_dtype(), _count("layers", 2, "blocks"), _count("hidden", 256, "width")),
+        ALL,
+        entry="optional",
+        items_unit="samples",
+        options=(("steps", ()),),
+    ),
+    WorkloadKind(
+        "ingested",
+        "figures that the team's own service produced, as files",
+        ("infer",),
+        ("infer",),
+        (),
+        ALL,
+        options=(("share", ()),),
+    ),
+)
