@@ -9,6 +9,21 @@ LOCK_SCHEMA = "torchspec.lock/1"
 
 
 @dataclass(frozen=True, slots=True)
+class CodeState:
+    """One import or team file: the commit checked out in its repository, and the last one that changed it.
+
+    `repository` is set where that is another repository than the spec's (a submodule, say): its remote or folder name.
+    """
+
+    path: str
+    commit: str | None
+    last_changed: str | None
+    committed: bool  # the file is in `commit` byte for byte
+    repository: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GitState:
     """The repository that holds a file. Not in a repository: `commit` is None and `reason` says so."""
 
@@ -19,6 +34,7 @@ class GitState:
     committed_at: str | None  # ISO, UTC; git dates alone can be forged
     remote: str | None  # URL without credentials
     reason: str | None = None
+    code: tuple[CodeState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
