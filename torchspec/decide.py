@@ -27,12 +27,25 @@ from torchspec.model.verdict import (
 
 NO_EVIDENCE = "no evidence"
 
+#: Which of several rows that decide alike is named first: the one that says most.
+_TELLING = (
+    algebra.FAILED,
+    algebra.WAIVED,
+    algebra.ERROR,
+    algebra.INCONCLUSIVE,
+    algebra.NOT_RUN,
+    algebra.NO_CELL,
+    algebra.LANE,
+    algebra.TOGETHER,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     gate: Gate
     cell: Cell
     judgement: Judgement
+    expired: str | None  # that a waiver which names it is over, in words
 
 
 def decide(plan: Plan, judged: Judged, plan_digest: str) -> Verdict:
@@ -110,7 +123,8 @@ def _entries(
                 if gate.decision is None
                 else algebra.gate_contribution(judgement.outcome, gate.decision, waived is not None)
             )
-            entries.append(_Entry(gate, cell, replace(judgement, contribution=contribution, waived=waived)))
+            expired = waivers.expired(gate, cell, judgement, last_evidence_at)
+            entries.append(_Entry(gate, cell, replace(judgement, contribution=contribution, waived=waived), expired))
     return entries
 
 
@@ -204,6 +218,7 @@ def _row(workload: str, backend: str, candidate: str, requirement: Requirement, 
             [(e.gate, e.cell, e.judgement) for e in decisive],
             gates=len({e.gate.id for e in entries}),
             cells=len({e.cell.id for e in entries}),
+            waiver=decisive[0].expired if decisive else None,
         ),
         counts=counts,
     )
@@ -260,6 +275,7 @@ def _fleet(plan: Plan, candidate: str, rows: Sequence[Row], rehearsal: Rehearsal
     else:
         decisive = [r for r in voting if r.requirement == "optional"]
         rule = algebra.OPTIONAL
+    decisive.sort(key=lambda r: _TELLING.index(r.rule))
     lane_of = {w.name: w.lane for w in plan.workloads}
     stuck = [s for s in switches if s.outcome != "pass"]
     thrown = {

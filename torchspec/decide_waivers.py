@@ -12,7 +12,6 @@ from typing import Literal
 from torchspec.model.plan import Cell, Gate, Plan, Waiver
 from torchspec.model.verdict import Judgement, WaiverUse
 
-
 Status = Literal["in effect", "expired", "void", "not needed"]
 
 
@@ -44,6 +43,14 @@ class Waivers:
         if taken is None or taken > waiver.until:
             return None
         return f"waived by {waiver.by} until {waiver.until}: {waiver.because}"
+
+    def expired(self, gate: Gate, cell: Cell, judgement: Judgement, last_evidence_at: str | None) -> str | None:
+        """That the waiver of a fail was over when its evidence was taken, in words; None where it was not."""
+        waiver = self.covering(gate, cell)
+        taken = evidence_date(judgement.measured_at or last_evidence_at)
+        if waiver is None or judgement.outcome != "fail" or taken is None or taken <= waiver.until:
+            return None
+        return _expired(waiver, taken)
 
     def uses(
         self,
@@ -86,7 +93,7 @@ def _use(
     if waived:
         return use("in effect", f"{where} fails in {waived} of {len(judged)} and is waived until {waiver.until}")
     if late:
-        return use("expired", f"the waiver ended on {waiver.until} and the evidence is of {min(late)}, so it is void")
+        return use("expired", _expired(waiver, min(late)))
     failed = [g for g, j in judged if j.outcome == "fail"]
     if failed and not dates:
         return use(
@@ -99,3 +106,7 @@ def _use(
         said = " and ".join(missing) or "not run"
         return use("void", f"{where} is {said}: only a fail can be waived, never missing evidence")
     return use("not needed", f"{where} passes without it")
+
+
+def _expired(waiver: Waiver, taken: str) -> str:
+    return f"the waiver by {waiver.by} ended on {waiver.until} and the evidence is of {taken}, so it is void"

@@ -26,26 +26,42 @@ def counted(number: int, noun: str) -> str:
 
 
 def gate_name(gate: Gate) -> str:
-    """A gate in the author's words: metric and limit."""
+    """A gate in the author's words: metric and limit; the metric alone where the limit is only that it holds."""
     limit = gate.limit.text.strip()
+    if gate.limit.form in ("holds", "identical"):
+        return gate.metric
     return limit if limit.startswith(gate.metric) else f"{gate.metric} {limit}"
+
+
+def _says(gate: Gate, outcome: Outcome) -> str:
+    """`latency.p50 growth <= 3 % fails`, `export.roundtrip does not hold`."""
+    form = gate.limit.form
+    verb = _VERB[outcome]
+    if outcome == "fail" and form in ("holds", "identical"):
+        verb = "does not hold" if form == "holds" else "is not identical"
+    return f"{gate_name(gate)} {verb}"
 
 
 def _sentence(text: str) -> str:
     return " ".join(text.split()).rstrip(".")
 
 
-def row_reason(rule: str, decisive: Sequence[tuple[Gate, Cell, Judgement]], *, gates: int, cells: int) -> str:
-    """Why a row decides as it does; `decisive` are the gates on cells that made it so, the worst first."""
+def row_reason(
+    rule: str, decisive: Sequence[tuple[Gate, Cell, Judgement]], *, gates: int, cells: int, waiver: str | None = None
+) -> str:
+    """Why a row decides as it does; `decisive` are the gates on cells that made it so, the worst first.
+
+    `waiver` says why a waiver that names the first of them is void, where there is one.
+    """
     if not decisive:
         if rule == algebra.NO_CELL:
             return "no gate with a vote judges it"
         passed = f"{counted(gates, 'gate')} pass{'es' if gates == 1 else ''} in {counted(cells, 'cell')}"
         return f"{passed}, and a lane is at best isolate" if rule == algebra.LANE else passed
     gate, cell, judgement = decisive[0]
-    reason = f"{gate_name(gate)} {_VERB[judgement.outcome]} in {cell.label}: {_sentence(judgement.reason)}"
-    if judgement.waived is not None:
-        reason += f" ({_sentence(judgement.waived)})"
+    reason = f"{_says(gate, judgement.outcome)} in {cell.label}: {_sentence(judgement.reason)}"
+    if (said := judgement.waived or waiver) is not None:
+        reason += f" ({_sentence(said)})"
     more = len(decisive) - 1
     return f"{reason}; and {more} more" if more else reason
 
