@@ -4,4 +4,82 @@ from __future__ import annotations
 
 from torchspec.core.codes._row import Code
 
-TABLE: tuple[Code, ...] = ()
+TABLE: tuple[Code, ...] = (
+    Code(
+        "TS701",
+        "the ledger cannot be written",
+        "Evidence is written while it happens. When the disk is full or the folder is not writable, measuring stops: "
+        "what could not be written was not measured. The record that did not fit is taken back, so the ledger "
+        "stays whole.",
+    ),
+    Code(
+        "TS702",
+        "the ledger cannot be read",
+        "Without its ledger a run has no evidence, and no evidence is never a pass.",
+    ),
+    Code(
+        "TS703",
+        "a record was changed",
+        "Each record holds the SHA-256 of its own content. Here the content and the hash differ, so somebody or "
+        "something changed it after it was written. A correction is a new record, never an edit.",
+    ),
+    Code(
+        "TS704",
+        "records are missing or out of order",
+        "Each record is numbered and names the hash of the one before it. The chain breaks where a record was removed, "
+        "doubled, moved or taken from another ledger.",
+    ),
+    Code("TS705", "a line is not a record", "The ledger holds one record of canonical JSON a line, and nothing else."),
+    Code(
+        "TS706",
+        "a record does not fit its kind",
+        "The body of each kind of record has a published schema (`torchspec schema evidence`). A body that does not "
+        "fit cannot be judged, whoever wrote it.",
+    ),
+    Code(
+        "TS707",
+        "a torn tail",
+        "The program that wrote the ledger was killed in the middle of a record. The bytes after the last whole record "
+        "are no evidence: they are set aside in a file beside the ledger, and a note in the ledger says so.",
+    ),
+    Code(
+        "TS708",
+        "another program writes the ledger",
+        "Two writers would break the chain, so the second one has to wait.",
+    ),
+    Code(
+        "TS711",
+        "no evidence to take in",
+        "`ingest` takes a folder that the emitted harness has filled on another machine: it holds `ledger.jsonl`.",
+        "torchspec ingest laptop/ledger.jsonl",
+        "torchspec ingest laptop",
+    ),
+    Code("TS712", "evidence from elsewhere does not hold", "Its chain is broken, so nothing of it is taken in."),
+    Code(
+        "TS713",
+        "evidence for another plan",
+        "A run names the digest of the plan it measured. Evidence for another plan (a limit, a shape or a version "
+        "changed since) says nothing about this one.",
+    ),
+    Code(
+        "TS714",
+        "evidence of another harness",
+        "A run names the SHA-256 of the harness that measured it. It must be one of the harness files that were "
+        "compiled.",
+    ),
+    Code(
+        "TS715",
+        "two histories of one run",
+        "A run of the same name is in the ledger already, with records that the new evidence lacks. One of the two was "
+        "cut or rewritten, so neither can be added to the other.",
+    ),
+    Code(
+        "TS716", "records of no run", "Each run begins with a `run.start` record that says what was run, and by what."
+    ),
+    Code(
+        "TS717",
+        "a log is missing or was changed",
+        "Evidence names its logs by digest. The record counts; the log does not.",
+    ),
+    Code("TS721", "this export needs pyarrow", "Parquet files are written by pyarrow, which is an optional extra."),
+)
