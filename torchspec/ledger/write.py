@@ -30,7 +30,7 @@ PATIENCE_S = 10.0
 
 def now() -> str:
     """The present time as records have it: UTC, ISO 8601, microseconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def encode(seq: int, when: str, run: str, kind: str, body: Mapping[str, Any], prev: str) -> tuple[bytes, str]:

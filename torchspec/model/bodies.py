@@ -243,8 +243,9 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    by: Name
-    text: Name
+    by: str | None = None
+    text: str | None = None
+    what: str | None = None
     about: list[Count] | None = None
 
 
