@@ -1,0 +1,18 @@
+"""The rank program's table of commands, and its entry: `HARNESS.py rank --job FILE`, started by torchrun.
+
+Only names; what a command does stands in the module that it comes from.
+"""
+
+from __future__ import annotations
+
+from .dist_collective import COLLECTIVE_COMMANDS
+from .dist_rank import RankCommand, rank_main
+
+RANK_COMMANDS: dict[str, RankCommand] = {**COLLECTIVE_COMMANDS}
+
+
+def run_rank(argv: list[str]) -> int:
+    """`argv` is ["--job", FILE]; the exit status of the rank."""
+    if len(argv) != 2 or argv[0] != "--job":
+        return 2
+    return rank_main(argv[1], RANK_COMMANDS)

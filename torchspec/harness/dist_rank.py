@@ -1,0 +1,204 @@
+"""One rank of a distributed job: joins the group, answers the driver's commands, and ends when the driver has gone.
+
+The commands themselves live in dist_collective, dist_faults, dist_train, dist_checkpoint and dist_recover; this module
+knows how a rank starts, what it says about its environment, and how an error travels. It must not measure anything and
+must not write evidence: that is the driver's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import faulthandler
+import json
+import os
+import platform
+import random
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from .dist_processes import die_with_parent
+from .dist_wire import LEASH_EXIT, Leash
+from .work import Unsupported
+
+#: Variables that change what torch does. All ranks of a job must agree on them.
+RANK_VARIABLES = (
+    *("OMP_", "MKL_", "KMP_", "GOMP_", "MALLOC_", "LD_PRELOAD", "PYTHONHASHSEED", "ATEN_"),
+    *("PYTORCH_", "TORCH_", "TORCHDYNAMO_", "GLOO_", "NCCL_", "CUBLAS_"),
+)
+#: torchrun gives these to each rank for itself.
+RANK_OWN_VARIABLES = ("TORCHELASTIC_ERROR_FILE",)
+
+
+class RankState:
+    """What the commands of one rank share: who it is, its process groups, and what they prepared."""
+
+    def __init__(self, job: dict[str, Any], leash: Leash) -> None:
+        self.job, self.leash = job, leash
+        self.settings: dict[str, Any] = job["settings"]
+        self.rank = int(os.environ["RANK"])
+        self.world = int(os.environ["WORLD_SIZE"])
+        self.local_rank = int(os.environ["LOCAL_RANK"])
+        self.restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+        self.device = str(self.settings.get("device", "cpu"))
+        self.timeout_s = float(self.settings.get("timeout_s", 60.0))
+        self.groups: dict[str, Any] = {}
+        self.work: dict[str, Any] = {}
+        self.solo: Any = None  # a group of rank 0 alone
+
+    def planted(self, name: str) -> dict[str, Any] | None:
+        """A fault that a test planted in this job for this rank; None outside of the tests of the harness."""
+        for fault in self.settings.get("planted_faults", []):
+            if fault["fault"] == name and fault.get("rank", self.rank) == self.rank:
+                return dict(fault)
+        return None
+
+    def say(self, event: str, **fields: Any) -> None:
+        """Tell the driver something without being asked."""
+        self.leash.send({"event": event, **fields})
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given."""
+        if self.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+
+
+RankCommand = Callable[[RankState, dict[str, Any]], Any]
+
+
+def transports_available() -> dict[str, Any]:
+    """Which transports this torch has, each with the reason where it has not. Needs no process group."""
+    import torch.distributed as dist
+
+    found: dict[str, Any] = {"gloo": {"available": dist.is_gloo_available()}}
+    import torch
+
+    if not dist.is_nccl_available():
+        found["nccl"] = {"available": False, "error": "this torch was built without NCCL", "where": "version"}
+    elif not torch.cuda.is_available():
+        found["nccl"] = {
+            "available": False,
+            "error": "NCCL needs a CUDA device and this machine has none",
+            "where": "machine",
+        }
+    else:
+        found["nccl"] = {"available": True, "version": ".".join(str(part) for part in torch.cuda.nccl.version())}
+    try:
+        from torch.distributed import config
+
+        if not hasattr(config, "use_torchcomms"):
+            raise Unsupported("torch.distributed.config has no use_torchcomms", "version")
+        import torchcomms  # type: ignore[import-not-found]
+
+        found["torchcomms"] = {"available": True, "version": str(getattr(torchcomms, "__version__", "unknown"))}
+    except Unsupported as error:
+        found["torchcomms"] = {"available": False, "error": str(error), "where": error.where}
+    except ImportError as error:
+        where = "version" if "config" in str(error) else "machine"
+        found["torchcomms"] = {"available": False, "error": f"{type(error).__name__}: {error}", "where": where}
+    return found
+
+
+def rank_environment() -> dict[str, Any]:
+    """What all ranks of a job must share, as plain values."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "torch_git": torch.version.git_version,
+        "python": platform.python_version(),
+        "executable": os.path.realpath(sys.executable),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "world": int(os.environ["WORLD_SIZE"]),
+        "transports": transports_available(),
+        "settings": {
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "default_dtype": str(torch.get_default_dtype()),
+        },
+        "env": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(RANK_VARIABLES) and name not in RANK_OWN_VARIABLES
+        },
+    }
+
+
+def join_group(state: RankState, store: Any = None, timeout_s: float | None = None) -> None:
+    """Join the job's process group; every rank also gets the group of rank 0 alone."""
+    import torch
+    import torch.distributed as dist
+
+    timeout = datetime.timedelta(seconds=timeout_s or state.timeout_s)
+    if state.device == "cuda":
+        torch.cuda.set_device(state.local_rank)
+    backend = "cpu:gloo,cuda:nccl" if state.device == "cuda" else "gloo"
+    if store is None:
+        dist.init_process_group(backend, timeout=timeout)
+    else:
+        dist.init_process_group(backend, store=store, rank=state.rank, world_size=state.world, timeout=timeout)
+    state.solo = dist.new_group([0], timeout=timeout, backend=backend)
+
+
+def prepare_rank(state: RankState) -> None:
+    """Threads, seeds and settings, before anything else of torch runs."""
+    import torch
+
+    torch.set_num_threads(int(state.job["threads"]))
+    seed = int(state.settings.get("seed", 0))
+    random.seed(seed)
+    torch.manual_seed(seed)
+    precision = state.settings.get("float32_matmul_precision")
+    if precision:
+        torch.set_float32_matmul_precision(str(precision))
+
+
+def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
+    """Answer commands until `end`. An error is an answer too; the rank goes on."""
+    while True:
+        frame = state.leash.receive()
+        if frame["do"] == "end":
+            return 0
+        try:
+            answer = {"ok": True, "value": commands[frame["do"]](state, frame)}
+        except Unsupported as error:
+            answer = {"ok": True, "value": {"unsupported": {"error": str(error), "where": error.where}}}
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}".strip()
+            answer = {"ok": False, "error": {"message": message[:2000], "type": type(error).__name__,
+                                             "traceback": traceback.format_exc()[-8000:]}}  # fmt: skip
+        state.leash.send({"event": "answer", "id": frame["id"], **answer})
+
+
+def rank_main(path: str, commands: dict[str, RankCommand]) -> int:
+    """Run one rank of the job described in the file `path`; its exit status."""
+    parent = os.getppid()
+    die_with_parent()
+    if os.getppid() != parent:
+        return LEASH_EXIT
+    faulthandler.enable()
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
+    with open(path, encoding="utf-8") as file:
+        job = json.load(file)
+    hello = {"token": job["token"], "rank": int(os.environ["RANK"]), "world": int(os.environ["WORLD_SIZE"]),
+             "restart": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), "pid": os.getpid()}  # fmt: skip
+    state = RankState(job, Leash(job["host"], int(job["port"]), hello))
+    odd = state.planted("other_environment")
+    if odd is not None:
+        os.environ[odd["name"]] = odd["value"]
+    prepare_rank(state)
+    if state.settings.get("join", True):
+        join_group(state)
+    state.say("ready", environment=rank_environment(), pid=os.getpid())
+    status = serve_rank(state, commands)
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    return status
