@@ -8,7 +8,7 @@ from torchspec.check.spec import CheckedSpec, GateLine
 from torchspec.core.diagnostics import Diagnostic, Severity, Span
 from torchspec.limits import Bound, bound
 
-RANK: dict[str, int] = {**algebra.RANK}
+RANK: dict[str, int] = {str(decision): rank for decision, rank in algebra.RANK.items()}
 
 
 def warning(code: str, message: str, span: Span, hint: str) -> Diagnostic:

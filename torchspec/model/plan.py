@@ -8,7 +8,7 @@ canonical JSON (12 hex digits), so that the same spec gives the same bytes in an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Decision = Literal["adopt", "isolate", "defer", "rollback"]
@@ -149,6 +149,7 @@ class Workload:
     lane: str | None  # name of its lane
     options: dict[str, Any]  # kind's own words: model, tokenizer, data, counts, mask parameters, options …
     place: Place | None = None
+    gate_sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,8 @@ class Gate:
 
     `against` is "baseline" for relative forms without another word; else "cpu.float64", "cuda.float32", "beside",
     "eager"; None for an absolute limit on the candidate alone. `sees` is the change that the planted control must show,
-    in the limit's base unit. `decision` is what `else` says (None only for `report`).
+    in the limit's base unit. `decision` is what `else` says (None only for `report`). `gate_set` is the set that the
+    workloads name. `only` holds how the line narrows: "mode", "backend" or an axis -> the values it asks for.
     """
 
     id: str
@@ -209,6 +211,7 @@ class Gate:
     text: str
     place: Place | None = None
     implicit: bool = False  # `runs`, where the spec did not write it
+    only: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS504",
         "a gate without a cell",
-        "A gate that judges no cell of the matrix never fails and never passes. Its metric is not given in the modes of "
-        "the workloads that use the set, or `on`, `at` and `in` select nothing, or nobody uses the set.",
+        "A gate that judges no cell of the matrix never fails and never passes. Its metric is not given in the modes "
+        "of the workloads that use the set, or `on`, `at` and `in` select nothing, or nobody uses the set.",
         "determinism.gradient  identical  in train  else defer     # no workload trains",
         "mode  infer, train",
     ),
@@ -119,8 +119,8 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS516",
         "`sees` is not beyond the limit",
-        "The control plants a change of that size and must see it fail. A change inside the limit passes, so the control "
-        "could never work.",
+        "The control plants a change of that size and must see it fail. A change inside the limit passes, so the "
+        "control could never work.",
         "latency.p50  growth <= 3 %  sees 3 %  else isolate",
         "latency.p50  growth <= 3 %  sees 5 %  else isolate",
     ),
