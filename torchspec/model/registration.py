@@ -35,6 +35,7 @@ class GitState:
     remote: str | None  # URL without credentials
     reason: str | None = None
     code: tuple[CodeState, ...] = ()
+    path: str | None = None  # the spec, relative to the root of its repository
 
 
 @dataclass(frozen=True, slots=True)

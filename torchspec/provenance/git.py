@@ -7,6 +7,8 @@ said in `GitState.reason` and nothing fails. Git dates can be forged, so nothing
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,6 +20,8 @@ from torchspec.model.registration import CodeState, GitState
 
 if TYPE_CHECKING:
     import git
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 
 
 class NoRepository(Exception):
@@ -90,6 +94,7 @@ def _describe(repo: git.Repo, spec: Path, others: tuple[Path, ...]) -> GitState:
         remote=remote_of(repo),
         reason="; ".join(reasons) or None,
         code=code,
+        path=inside(repo, spec),
     )
 
 
@@ -104,7 +109,9 @@ def _code_state(repo: git.Repo, base: Path, path: Path) -> CodeState:
             head = own.head.commit.hexsha
             committed = blob_equals(own, head, path)
             reason = None if committed else f"not in commit {head[:7]} as it is on disk"
-            return CodeState(shown, head, last_change(own, head, [path]), committed, where, reason)
+            name = inside(own, path)
+            changed = last_change(own, head, [name]) if name else None
+            return CodeState(shown, head, changed, committed, where, reason)
     except NoRepository as error:
         return CodeState(shown, None, None, False, None, str(error))
 
@@ -142,12 +149,55 @@ def commit_time(commit: Any) -> str:
     return datetime.fromtimestamp(commit.committed_date, UTC).isoformat().replace("+00:00", "Z")
 
 
-def last_change(repo: git.Repo, commit: str, paths: Sequence[Path]) -> str | None:
-    """The newest commit, at or before `commit`, that touched any of `paths`; None where none did."""
-    names = [n for n in (inside(repo, p) for p in paths) if n is not None]
+def last_change(repo: git.Repo, commit: str, names: Sequence[str]) -> str | None:
+    """The newest commit, at or before `commit`, that touched any of `names` (relative to the work tree), or None."""
     if not names:
         return None
-    return repo.git.log("-1", "--format=%H", commit, "--", *[f":(top,literal){n}" for n in names]) or None
+    return repo.git.log("-1", "--format=%H", commit, "--", *pathspecs(names)) or None
+
+
+def pathspecs(names: Sequence[str]) -> list[str]:
+    """Names relative to the work tree as arguments for git: from its top, with no character special."""
+    return [f":(top,literal){name}" for name in names]
+
+
+def spec_commit(repo: git.Repo, commit: str, spec: str, files: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The newest commit at or before `commit` that touched the spec or its files, and the files' names in the tree.
+
+    `spec` is relative to the work tree, `files` to the spec's folder; a file outside of the work tree is left out.
+    """
+    folder = posixpath.dirname(spec)
+    joined = (posixpath.normpath(posixpath.join(folder, f.replace("\\", "/"))) for f in files)
+    names = tuple(dict.fromkeys((spec, *(n for n in joined if not n.startswith("../")))))
+    return last_change(repo, commit, names), names
+
+
+def has_commit(repo: git.Repo, commit: str) -> bool:
+    """Whether the repository holds this commit (40 or 64 hex digits)."""
+    if not _COMMIT.match(commit):
+        return False
+    import git
+
+    try:
+        repo.git.cat_file("-e", f"{commit}^{{commit}}")
+    except git.GitCommandError:
+        return False
+    return True
+
+
+def is_ancestor(repo: git.Repo, older: str, newer: str) -> bool:
+    """Whether `older` is `newer` or comes before it. Both must be in the repository."""
+    return bool(repo.is_ancestor(repo.commit(older), repo.commit(newer)))
+
+
+def context(state: GitState) -> dict[str, Any]:
+    """What a run records of git in `run.start`."""
+    return {
+        "commit": state.commit,
+        "dirty": state.dirty,
+        "branch": state.branch,
+        "spec_committed": state.spec_committed,
+    }
 
 
 def is_shallow(repo: git.Repo) -> bool:

@@ -82,6 +82,14 @@ def subject_name(certificate: x509.Certificate) -> str:
     return str(names[0].value) if names else certificate.subject.rfc4514_string()
 
 
+def issuer_name(certificate: x509.Certificate) -> str:
+    """Who vouches for the certificate, as it says itself: the issuer's common name, else its whole name."""
+    from cryptography.x509.oid import NameOID
+
+    names = certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else certificate.issuer.rfc4514_string()
+
+
 def is_self_signed(certificate: x509.Certificate) -> bool:
     """Whether only its own key vouches for this certificate. False also where its own signature does not hold."""
     from cryptography.exceptions import InvalidSignature

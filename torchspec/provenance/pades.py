@@ -1,0 +1,174 @@
+"""The signature inside memo.pdf: PAdES baseline B, one certification signature that allows no change.
+
+Made and read offline with pyHanko, which is imported inside the functions. `read_pdf` says whether the signature covers
+the whole file and is intact, never whether the signer is known: that is `trust`'s. Must not render or touch files.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.provenance.keys import SigningKey, certificate_der
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+FIELD = "Signature"
+_DIGESTS = frozenset({"sha256", "sha384", "sha512"})
+_HEX = re.compile(rb"<[0-9A-Fa-f]*>\Z")
+
+# pyHanko reports through the root logger's last resort on standard error; what it finds is returned as values here.
+for _name in ("pyhanko", "pyhanko_certvalidator"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class PdfSignature:
+    """The one signature of a PDF. `problem` is the first thing that does not hold, in words; None when it is intact.
+
+    `signed_at` is what the signer's clock said (ISO, UTC). `timestamp` is the authority's time where there is one.
+    """
+
+    problem: str | None
+    certificate: x509.Certificate | None = None
+    chain: tuple[x509.Certificate, ...] = ()
+    signed_at: str | None = None
+    timestamp: str | None = None
+
+
+def sign_pdf(data: bytes, key: SigningKey, *, reason: str, timestamper: Any = None) -> Result[bytes]:
+    """`data` with one certification signature (no changes allowed) over the whole file.
+
+    `timestamper` is a `pyhanko.sign.timestamps.TimeStamper`, for an RFC 3161 timestamp beside the signature.
+    Diagnostics: TS814 (the key cannot sign PDFs), TS820 (the PDF cannot be signed).
+    """
+    if not key.info.algorithm.startswith(("ECDSA", "RSA")):
+        hint = "sign memos with an ECDSA key (`torchspec key new`); an Ed25519 key can sign an envelope as a reviewer"
+        return Result(None, (Diagnostic("TS814", f"an {key.info.algorithm} key cannot sign a PDF", hint=hint),))
+    from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
+    from pyhanko.pdf_utils.misc import PdfError
+    from pyhanko.sign import fields, signers
+    from pyhanko.sign.general import SigningError
+
+    meta = signers.PdfSignatureMetadata(
+        field_name=FIELD,
+        md_algorithm="sha256",
+        reason=reason,
+        name=key.info.subject,
+        certify=True,
+        subfilter=fields.SigSeedSubFilter.PADES,
+        docmdp_permissions=fields.MDPPerm.NO_CHANGES,
+    )
+    try:
+        writer = IncrementalPdfFileWriter(io.BytesIO(data))
+        if writer.prev.encrypted:
+            return Result(None, (Diagnostic("TS820", "the PDF is encrypted", hint="sign an unencrypted PDF"),))
+        if any(True for _ in fields.enumerate_sig_fields(writer.prev)):
+            return Result(None, (Diagnostic("TS820", "the PDF is signed already", hint="render it anew"),))
+        signed = signers.sign_pdf(writer, meta, signer=_signer(key), timestamper=timestamper).getvalue()
+    except (PdfError, SigningError, ValueError) as error:
+        return Result(None, (Diagnostic("TS820", f"the PDF cannot be signed: {error}", hint="render it anew"),))
+    return Result(bytes(signed))
+
+
+def _signer(key: SigningKey) -> Any:
+    from asn1crypto import keys as asn1_keys
+    from asn1crypto import x509 as asn1_x509
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from pyhanko.sign.signers import SimpleSigner
+    from pyhanko_certvalidator.registry import SimpleCertificateStore
+
+    private = key.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    store: Any = SimpleCertificateStore()  # type: ignore[no-untyped-call]
+    store.register_multiple(asn1_x509.Certificate.load(certificate_der(c)) for c in key.chain)
+    return SimpleSigner(
+        signing_cert=asn1_x509.Certificate.load(certificate_der(key.certificate)),
+        signing_key=asn1_keys.PrivateKeyInfo.load(private),
+        cert_registry=store,
+    )
+
+
+def read_pdf(data: bytes) -> PdfSignature:
+    """Reads the signature of a PDF and says the first thing that does not hold. Never raises on a hostile file."""
+    try:
+        return _read(data)
+    except Exception as error:  # a parser fed with hostile bytes can raise anything, and each of it means: not intact
+        said = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
+        return PdfSignature(f"the PDF or its signature cannot be read: {said}")
+
+
+def _read(data: bytes) -> PdfSignature:
+    from cryptography import x509
+    from pyhanko.pdf_utils.reader import PdfFileReader
+    from pyhanko.sign.validation import validate_pdf_signature
+    from pyhanko.sign.validation.status import SignatureCoverageLevel
+    from pyhanko_certvalidator import ValidationContext
+
+    reader = PdfFileReader(io.BytesIO(data))
+    found = reader.embedded_signatures
+    if not found:
+        return PdfSignature("the PDF carries no signature")
+    embedded = found[0]
+    certificate = x509.load_der_x509_certificate(embedded.signer_cert.dump())
+    chain = tuple(x509.load_der_x509_certificate(c.dump()) for c in embedded.other_embedded_certs)
+    reported = embedded.self_reported_timestamp
+    signed_at = _utc(reported) if reported else None
+
+    def result(problem: str | None, timestamp: str | None = None) -> PdfSignature:
+        return PdfSignature(problem, certificate, chain, signed_at, timestamp)
+
+    if len(found) != 1:
+        return result(f"the PDF carries {len(found)} signatures; a memo has exactly one")
+    if embedded.sig_object_type != "/Sig":
+        return result("the PDF carries a timestamp where its signature should be")
+    uncovered = _uncovered(data, [int(n) for n in embedded.byte_range], embedded.pkcs7_content)
+    if uncovered:
+        return result(uncovered)
+    context = ValidationContext(trust_roots=[embedded.signer_cert], allow_fetching=False)
+    status = validate_pdf_signature(embedded, context)
+    if not status.intact:
+        return result("the PDF was changed after it was signed: its digest is not the one that was signed")
+    if not status.valid:
+        return result("the PDF's signature does not belong to its certificate")
+    if status.md_algorithm not in _DIGESTS:
+        return result(f"the PDF's signature uses the digest {status.md_algorithm}, which is not accepted")
+    if status.coverage is not SignatureCoverageLevel.ENTIRE_FILE:
+        return result("the signature does not cover the whole PDF")
+    permissions = embedded.docmdp_level
+    if permissions is None or permissions.name != "NO_CHANGES":
+        return result("the signature is not a certification that allows no change")
+    stamped = status.timestamp_validity
+    if stamped is not None and not (stamped.intact and stamped.valid):
+        return result("the timestamp beside the signature does not hold")
+    return result(None, _utc(stamped.timestamp) if stamped is not None else None)
+
+
+def _utc(moment: datetime) -> str:
+    from datetime import UTC
+
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _uncovered(data: bytes, ranges: list[int], contents: bytes) -> str | None:
+    """Whether the byte range leaves out anything but the signature itself and zeros that fill its place."""
+    if len(ranges) != 4 or ranges[0] != 0:
+        return "the signature's byte range is not one that covers a whole file"
+    _, first, second, length = ranges
+    if not 0 < first < second or second + length != len(data):
+        return "the signature does not cover the whole PDF: bytes were added or taken away after it"
+    gap = data[first:second]
+    if not _HEX.match(gap):
+        return "the place of the signature in the PDF holds something else than a signature"
+    raw = bytes.fromhex(gap[1:-1].decode("ascii"))
+    from asn1crypto import cms
+
+    own = cms.ContentInfo.load(raw).dump()
+    if raw[: len(own)] != own or raw[len(own) :].strip(b"\0") or contents != raw:
+        return "the place of the signature in the PDF holds something else than a signature"
+    return None

@@ -1,0 +1,98 @@
+"""What git remembers of a spec since the first evidence: diffs, changes on other branches, signed tags. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from torchspec.provenance import git as gits
+from torchspec.provenance.terms import Difference
+
+if TYPE_CHECKING:
+    import git
+
+_SIGNATURES = ("-----BEGIN PGP SIGNATURE-----", "-----BEGIN SSH SIGNATURE-----", "-----BEGIN SIGNED MESSAGE-----")
+_SECOND = timedelta(seconds=1)  # git keeps whole seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A commit that changed the spec after the first evidence."""
+
+    commit: str
+    at: str
+    branches: str
+    files: str
+    diff: list[str]
+
+
+def term_lines(changed: Iterable[Difference]) -> list[str]:
+    """Differences of terms as lines of a diff."""
+    lines = []
+    for change in changed:
+        lines += [f"-{change.term}: {change.before}"] if change.before is not None else []
+        lines += [f"+{change.term}: {change.after}"] if change.after is not None else []
+    return lines
+
+
+def diff(repo: git.Repo, before: str, after: str, names: Sequence[str], what: str) -> list[str]:
+    """The text diff of the spec's files between two commits, under a heading; empty where they are the same."""
+    text = repo.git.diff("--no-color", "--no-ext-diff", before, after, "--", *gits.pathspecs(names))
+    if not text:
+        return []
+    dates = (gits.commit_time(repo.commit(before)), gits.commit_time(repo.commit(after)))
+    return [f"# {what}: commit {before[:12]} of {dates[0]} to commit {after[:12]} of {dates[1]}", *text.splitlines()]
+
+
+def changes_since(
+    repo: git.Repo, names: Sequence[str], known: Sequence[str], first: str, until: str | None
+) -> list[Later]:
+    """Commits since `first` (ISO, UTC) on any branch or tag that changed `names`, but for the history of `known`.
+
+    What a run builds on is no later change. Stashes are left out: nothing ran from them. `until` leaves out commits
+    that are dated later.
+    """
+    shown = repo.git.log(
+        "--exclude=refs/stash",
+        "--all",
+        "--full-history",
+        "--format=%H",
+        *[f"^{commit}" for commit in dict.fromkeys(known)],
+        "--",
+        *gits.pathspecs(names),
+    )
+    found = []
+    for commit in reversed(shown.split()):
+        at = gits.commit_time(repo.commit(commit))
+        moment = datetime.fromisoformat(at)
+        if moment + _SECOND <= datetime.fromisoformat(first) or (until and moment > datetime.fromisoformat(until)):
+            continue
+        branches = repo.git.for_each_ref(
+            "--contains", commit, "--format=%(refname:short)", "refs/heads", "refs/remotes"
+        )
+        changed = repo.git.show("--format=", "--name-only", commit, "--", *gits.pathspecs(names)).split("\n")
+        text = repo.git.show("--format=", "--no-color", "--no-ext-diff", commit, "--", *gits.pathspecs(names))
+        lines = [f"# commit {commit[:12]} of {at}", *text.splitlines()]
+        found.append(Later(commit, at, ", ".join(branches.split()[:3]), ", ".join(changed[:3]), lines))
+    return found
+
+
+def signed_tags(repo: git.Repo, commit: str, held: Sequence[str]) -> list[str]:
+    """Signed tags that hold the spec's commit and come before every run: they cannot be moved without their key."""
+    import git
+
+    found = []
+    for tag in repo.tags:
+        if tag.tag is None or not any(mark in str(tag.tag.message) for mark in _SIGNATURES):
+            continue
+        target = tag.commit.hexsha
+        if not gits.is_ancestor(repo, commit, target) or not all(gits.is_ancestor(repo, target, run) for run in held):
+            continue
+        try:
+            repo.git.verify_tag(tag.name)
+            found.append(f"signed tag {tag.name}")
+        except git.GitCommandError:
+            found.append(f"signed tag {tag.name} (its signature could not be checked here)")
+    return found

@@ -1,0 +1,82 @@
+"""Whether a signer is known: a pinned certificate, or a path to an authority that the reader pinned. Offline.
+
+Says nothing about whether what was signed is intact. Certificates come from a PEM file that the reader chose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.provenance import keys
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """`known` is None where the reader pinned nothing. `words` is one sentence for the memo and the terminal."""
+
+    known: bool | None
+    words: str
+
+
+def read_trust(path: Path) -> Result[tuple[x509.Certificate, ...]]:
+    """The PEM certificates of a trust file. Diagnostics: TS823."""
+    found = keys.read_certificates(path)
+    if found:
+        return Result(found)
+    what = "holds no PEM certificate" if path.is_file() else "is not a file"
+    hint = "name a file with the certificates (-----BEGIN CERTIFICATE-----) of the signers that you accept"
+    return Result(None, (Diagnostic("TS823", f"the trust file {path} {what}", hint=hint),))
+
+
+def assess(
+    certificate: x509.Certificate,
+    chain: tuple[x509.Certificate, ...],
+    pinned: tuple[x509.Certificate, ...],
+    at: datetime,
+) -> Trust:
+    """Whether the signer is one whom the reader pinned. `at` is when it signed, by its own clock or a timestamp's."""
+    name, own = keys.subject_name(certificate), keys.is_self_signed(certificate)
+    who = f"{name} (key {keys.fingerprint(certificate)[:16]})"
+    vouched = "self-signed" if own else f"certified by {keys.issuer_name(certificate)}"
+    if not pinned:
+        return Trust(None, f"{who}: {vouched} and unknown to you; no trust file was given, so the name is a claim")
+    if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
+        return Trust(False, f"{who}: signed outside the dates of its certificate")
+    if certificate in pinned:
+        return Trust(True, f"{who}: its certificate is in your trust file")
+    reason = None if own else _path_problem(certificate, chain, pinned, at)
+    if own or reason:
+        return Trust(False, f"{who}: {vouched} and unknown to you" + (f" ({reason})" if reason else ""))
+    return Trust(True, f"{who}: {vouched}, which leads to an authority in your trust file")
+
+
+def _path_problem(
+    certificate: x509.Certificate,
+    chain: tuple[x509.Certificate, ...],
+    pinned: tuple[x509.Certificate, ...],
+    at: datetime,
+) -> str | None:
+    from asn1crypto import x509 as asn1
+    from pyhanko_certvalidator import CertificateValidator, ValidationContext
+    from pyhanko_certvalidator.errors import PathBuildingError, ValidationError
+
+    def convert(found: tuple[x509.Certificate, ...]) -> list[asn1.Certificate]:
+        return [asn1.Certificate.load(keys.certificate_der(c)) for c in found]
+
+    context = ValidationContext(trust_roots=convert(pinned), allow_fetching=False, moment=at)
+    validator: Any = CertificateValidator(convert((certificate,))[0], convert(chain), context)
+    try:
+        asyncio.run(validator.async_validate_usage({"non_repudiation"}))
+    except PathBuildingError:
+        return "no path leads from it to a certificate in your trust file"
+    except ValidationError as error:
+        return str(error).splitlines()[0][:160]
+    return None
