@@ -1,7 +1,8 @@
 """Between the model's dataclasses and JSON values, both ways, and the published JSON Schemas.
 
 `to_json` gives builtin types ready for `core.canon.canonical`; `from_json` converts strictly (wrong types raise
-`msgspec.ValidationError`, whose message holds the JSON path). `schema_errors` checks against `schemas/<name>.schema.json`.
+`msgspec.ValidationError`, whose message holds the JSON path). `schema_errors` checks against a published schema,
+`schemas/<name>.schema.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ SCHEMAS = Path(__file__).resolve().parent / "schemas"
 
 def to_json(value: Any) -> Any:
     """A model value as builtin JSON types (tuples become lists)."""
-    return msgspec.to_builtins(value, str_keys=True)
+    return _lists(msgspec.to_builtins(value, str_keys=True))
+
+
+def _lists(value: Any) -> Any:
+    """msgspec leaves tuples as they are; JSON, and jsonschema, know arrays only."""
+    if isinstance(value, (list, tuple)):
+        return [_lists(item) for item in value]
+    return {key: _lists(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def from_json(kind: type[T], value: Any) -> T:
