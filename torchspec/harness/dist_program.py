@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from .dist_collective import COLLECTIVE_COMMANDS
 from .dist_rank import RankCommand, rank_main
+from .dist_train import TRAIN_COMMANDS
 
-RANK_COMMANDS: dict[str, RankCommand] = {**COLLECTIVE_COMMANDS}
+RANK_COMMANDS: dict[str, RankCommand] = {**COLLECTIVE_COMMANDS, **TRAIN_COMMANDS}
 
 
 def run_rank(argv: list[str]) -> int:
