@@ -216,4 +216,11 @@ TABLE: tuple[Code, ...] = (
         'silence TS503  because "..."',
         'silence TS530  because "nothing is left out"',
     ),
+    Code(
+        "TS590",
+        "nothing of that name to explain",
+        "`torchspec explain` knows diagnostic codes, metrics, workload kinds, backends, limits, units and decisions.",
+        "torchspec explain latency.p59",
+        "torchspec explain latency.p95",
+    ),
 )

@@ -1,0 +1,197 @@
+"""Explanations of a spec: its decision table, and its gates by cells with the reason for each hole.
+
+Plain text for a terminal, from a Plan. The decision table is computed by the functions that `decide` calls, so that it
+cannot say anything else. Must not print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torchspec import catalog as catalog_tables
+from torchspec import decide_algebra as algebra
+from torchspec.catalog import Catalog
+from torchspec.decide_words import counted, gate_name
+from torchspec.explain_words import explain_word, filled
+from torchspec.model.plan import Cell, Gate, Plan, Requirement, Workload
+from torchspec.model.verdict import Outcome
+
+__all__ = ["explain_decisions", "explain_gates", "explain_word"]
+
+MARKS = 24  # more cells than this are counted, not marked one by one
+_HEAD: dict[Outcome, str] = {
+    "pass": "pass",
+    "fail": "fail",
+    "inconclusive": "inconclusive",
+    "not_run": "not run",
+    "error": "error",
+}
+_VOTES: dict[Requirement, str] = {
+    "required": "required: it votes with its own decision",
+    "optional": "optional: it votes adopt when everything passes, else isolate",
+    "lane": "lane: at best isolate, and no vote while its off switch works; else defer",
+}
+
+
+def explain_decisions(plan: Plan) -> str:
+    """What each outcome of each gate means for its row and for the fleet, and what binds, waives and is left out."""
+    parts = [
+        f"Decisions of {plan.name}: {plan.upgrade.title}",
+        filled(
+            "From the least to the most careful: adopt, isolate, defer, rollback. A row takes the worst over its gates "
+            "and cells, the fleet the worst over the votes of its rows and the rehearsal."
+        ),
+    ]
+    if len(plan.candidates) > 1:
+        parts.append(f"Each of the {len(plan.candidates)} candidates gets decisions of its own.")
+    parts += [_row_table(plan, workload, backend) for workload, backend in _rows(plan)]
+    parts.append(_rehearsal(plan))
+    parts += [text for text in (_bound(plan), _waived(plan), _uncovered(plan)) if text]
+    return "\n\n".join(parts)
+
+
+def _rows(plan: Plan) -> list[tuple[Workload, str]]:
+    workloads = {w.name: w for w in plan.workloads}
+    return [(workloads[w], b) for w, b in dict.fromkeys((c.workload, c.backend) for c in plan.cells)]
+
+
+def _row_table(plan: Plan, workload: Workload, backend: str) -> str:
+    requirement: Requirement = next(b.requirement for b in plan.backends if b.name == backend)
+    if workload.lane is not None:
+        requirement = "lane"
+    cells = {c.id for c in plan.cells if c.workload == workload.name and c.backend == backend}
+    gates = [g for g in plan.gates if cells & set(g.cells)]
+    waived = {w.metric: w for w in plan.waivers if w.workload == workload.name and w.backend == backend}
+    lines = []
+    for gate in gates:
+        name = gate_name(gate) + _scope(gate) + (" (implicit)" if gate.implicit else "")
+        if gate.decision is None:
+            lines.append([gate.metric, *("no vote" for _ in algebra.OUTCOMES)])
+            continue
+        answers = [str(algebra.gate_contribution(o, gate.decision)) for o in algebra.OUTCOMES]
+        if gate.metric in waived and gate.decision == "defer":
+            answers[algebra.OUTCOMES.index("fail")] = f"isolate until {waived[gate.metric].until}, then defer"
+        lines.append([name, *answers])
+    head = f"{workload.name} on {backend} ({_VOTES[requirement]}), {counted(len(cells), 'cell')}"
+    return head + "\n" + table([["gate", *(_HEAD[o] for o in algebra.OUTCOMES)], *lines])
+
+
+def _scope(gate: Gate) -> str:
+    """How the line narrows, in the author's words."""
+    said = ""
+    for key, values in gate.only.items():
+        listed = ", ".join(str(v) for v in values)
+        word = {"mode": "in", "backend": "on"}.get(key, f"at {key}")
+        said += f"  {word} {listed}"
+    against = f"  against {gate.against}" if gate.against not in (None, "baseline") else ""
+    return against + said
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, two blanks apart, indented by two."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  " + "  ".join(f"{text:<{w}}" for text, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _rehearsal(plan: Plan) -> str:
+    within = f" within {plan.rollback.within_s:g} s" if plan.rollback is not None else ": none, so never passed"
+    answers = [str(algebra.rehearsal_contribution(o)) for o in algebra.OUTCOMES]
+    return f"rollback rehearsal{within}\n" + table(
+        [["", *(_HEAD[o] for o in algebra.OUTCOMES)], ["going back", *answers]]
+    )
+
+
+def _bound(plan: Plan) -> str:
+    return "\n".join(
+        f"together: {', '.join(line.workloads)} take the worst of their decisions on each backend ({line.because})"
+        for line in plan.together
+    )
+
+
+def _waived(plan: Plan) -> str:
+    return "\n".join(
+        f"waived: {w.metric} of {w.workload} on {w.backend}: a fail isolates, for evidence up to {w.until} "
+        f"({w.by}: {w.because})"
+        for w in plan.waivers
+    )
+
+
+def _uncovered(plan: Plan) -> str:
+    return "\n".join(
+        f"not covered: {e.text} of {e.workload} ({counted(e.removed, 'cell')}): {e.because}" for e in plan.exclusions
+    )
+
+
+def explain_gates(plan: Plan, catalog: Catalog | None = None) -> str:
+    """Gates by cells: which gate judges which cell, and why it does not judge the others."""
+    tables = catalog if catalog is not None else catalog_tables.load()
+    parts = [f"Gates of {plan.name} by cells: + judged, . not"]
+    for workload in plan.workloads:
+        cells = [c for c in plan.cells if c.workload == workload.name]
+        if not cells:
+            continue
+        sets = f"gates {', '.join(workload.gate_sets)}" if workload.gate_sets else "gates"
+        lines = [f"{workload.name} ({sets}), {counted(len(cells), 'cell')}"]
+        few = len(cells) <= MARKS
+        if few:
+            width = len(str(len(cells)))
+            lines += [f"  {number:>{width}}  {cell.label}" for number, cell in enumerate(cells, 1)]
+        for gate in (g for g in plan.gates if _meant_for(g, workload, cells)):
+            lines += _gate_lines(gate, workload, cells, tables, few)
+        parts.append("\n".join(lines))
+    missing = _uncovered(plan)
+    return "\n\n".join([*parts, missing] if missing else parts)
+
+
+def _meant_for(gate: Gate, workload: Workload, cells: Iterable[Cell]) -> bool:
+    own = {c.id for c in cells}
+    return gate.gate_set in workload.gate_sets or bool(own & set(gate.cells))
+
+
+def _gate_lines(gate: Gate, workload: Workload, cells: Sequence[Cell], tables: Catalog, few: bool) -> list[str]:
+    judged = set(gate.cells)
+    answer = f"  else {gate.decision}" if gate.decision is not None else ""
+    implicit = "  (implicit)" if gate.implicit else ""
+    name = f"{gate_name(gate)}{_scope(gate)}{answer}{implicit}"
+    marks = "".join("+" if c.id in judged else "." for c in cells)
+    if not few:
+        marks = f"{marks.count('+')} of {len(cells)}"
+    lines = [f"  {marks}  {name}"]
+    holes: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells, 1):
+        if cell.id not in judged:
+            holes.setdefault(why_not(gate, cell, workload, tables), []).append(number)
+    for reason, numbers in holes.items():
+        where = f"cells {ranges(numbers)}" if few else counted(len(numbers), "cell")
+        lines.append(f"      {where}: {reason}")
+    return lines
+
+
+def why_not(gate: Gate, cell: Cell, workload: Workload, tables: Catalog) -> str:
+    """Why `gate`, whose set the workload names, does not judge `cell`."""
+    metric = tables.metrics[gate.metric]
+    if cell.mode not in metric.modes:
+        return f"{cell.mode} does not give {metric.name} ({', '.join(metric.modes)} do)"
+    if metric.kinds and workload.kind not in metric.kinds:
+        return f"{workload.kind} does not give {metric.name} ({', '.join(metric.kinds)} do)"
+    point: dict[str, object] = {"mode": cell.mode, "backend": cell.backend, **cell.axes}
+    for key, values in gate.only.items():
+        if point.get(key) not in values:
+            word = {"mode": "in", "backend": "on"}.get(key, f"at {key}")
+            return f"the line says `{word} {', '.join(str(v) for v in values)}`"
+    if cell.backend not in metric.backends:
+        return f"{cell.backend} does not give {metric.name}"
+    return "another line of the set takes its place"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """`1-3, 7` of ascending numbers."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
