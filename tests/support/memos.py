@@ -117,7 +117,7 @@ class Project:
         (self.out / "harness" / "cpu.py").write_text(HARNESS, encoding="utf-8")
         made = lock.make_lock(plan, plan_digest, {"cpu": HARNESS}, "0" * 64, git.describe(self.spec), {})
         lock.write_lock(made, self.out / "lock.json")
-        terms.remember(self.out / "history", plan)
+        registration.remember(self.out, plan, plan_digest)
         checked = lock.check_lock(self.out)
         assert checked.value is not None, checked.diagnostics
         return checked.value
@@ -152,7 +152,7 @@ class Project:
     def registration(self, locked: lock.Locked) -> Registration:
         runs = registration.runs_of(ledgers.read(self.ledger))
         return registration.assess(
-            locked.lock, locked.plan, runs, repo=self.root, history=self.out / bundle.HISTORY_FOLDER
+            locked.lock, locked.plan, runs, repo=self.root, history=self.out / terms.HISTORY_FOLDER
         )
 
     def seal(self, locked: lock.Locked, **options: Any) -> Path:

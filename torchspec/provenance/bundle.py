@@ -25,6 +25,7 @@ from torchspec.provenance import registration as registration_of
 from torchspec.provenance.files import pretty, strict_json, sync_folder, write_whole
 from torchspec.provenance.keys import SigningKey
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE, Locked
+from torchspec.provenance.terms import HISTORY_FOLDER
 
 ENVELOPE, VERDICT_FILE, LEDGER_FILE, REGISTRATION_FILE = (
     "envelope.json",
@@ -32,7 +33,7 @@ ENVELOPE, VERDICT_FILE, LEDGER_FILE, REGISTRATION_FILE = (
     "ledger.jsonl",
     "registration.json",
 )
-SPEC_FOLDER, HISTORY_FOLDER, LATEST = "spec", "history", "latest"
+SPEC_FOLDER, LATEST = "spec", "latest"
 MEMO_FILES = ("memo.md", "memo.html", "memo.pdf", "memo.json")
 _STAGING = ".sealing-"
 

@@ -218,26 +218,34 @@ def new_key(
     if algorithm == "ed25519":
         private = ed25519.Ed25519PrivateKey.generate()
     certificate = _self_signed(private, person, email, datetime.now(UTC), days)
+    secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
-        problem = open_to_others(folder, writing=True)
+        problem = _make_folder(folder)
         if problem:
             return Result(None, (problem,))
-        secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        _write_new(key_path, secret, 0o600)
-        try:
-            _write_new(certificate_path, certificate.public_bytes(Encoding.PEM), 0o644)
-        except BaseException:
-            key_path.unlink(missing_ok=True)
-            raise
-    except FileExistsError as error:
-        return Result(None, (Diagnostic("TS810", f"{error.filename} is there already", hint="choose another name"),))
+        _write_pair(key_path, secret, certificate_path, certificate.public_bytes(Encoding.PEM))
     except OSError as error:
         hint = "name another folder in TORCHSPEC_KEYS"
         return Result(None, (Diagnostic("TS817", f"the key cannot be kept in {folder}: {error.strerror}", hint=hint),))
     return Result(describe(certificate, name=name, path=key_path, certificate_path=certificate_path))
+
+
+def _make_folder(folder: Path) -> Diagnostic | None:
+    """Makes the key folder, mode 0700, or looks at the one that is there. Raises OSError."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    return open_to_others(folder, writing=True)
+
+
+def _write_pair(key_path: Path, secret: bytes, certificate_path: Path, certificate: bytes) -> None:
+    """Writes both files or none. Raises OSError."""
+    _write_new(key_path, secret, 0o600)
+    try:
+        _write_new(certificate_path, certificate, 0o644)
+    except BaseException:
+        key_path.unlink(missing_ok=True)
+        raise
 
 
 def open_to_others(path: Path, *, writing: bool) -> Diagnostic | None:

@@ -50,7 +50,7 @@ def runs_of(records: Iterable[Record]) -> tuple[RunSeen, ...]:
         if record.kind == "run.start":
             starts.setdefault(record.run, record)
         elif record.kind in EVIDENCE:
-            evidence.setdefault(record.run, record.time)
+            evidence.setdefault(record.run, record.time.replace("+00:00", "Z"))
     return tuple(_seen(start, evidence.get(run)) for run, start in starts.items())
 
 
@@ -79,11 +79,11 @@ def assess(
     """The registration of a memo over these runs.
 
     `lock` and `plan` are the compiled ones; `repo` is a path inside the spec's repository (None: there is none);
-    `history` is the folder with the plans that were compiled (`terms.remember`). `until` (ISO, UTC) leaves out commits
+    `history` is the folder with the plans that were compiled (`remember`). `until` (ISO, UTC) leaves out commits
     on other branches that were made later: for a memo that is looked at again.
     """
     seen = tuple(r for r in runs if r.first_evidence_at is not None)
-    first = min((r.first_evidence_at for r in seen if r.first_evidence_at), default=None)
+    first = min((r.first_evidence_at for r in seen if r.first_evidence_at), key=_moment, default=None)
     found = _Found()
     if not seen:
         found.reasons.append("no run has given evidence yet")
@@ -110,6 +110,11 @@ def assess(
         diff=diff,
         strengthened_by=tuple(found.strengthened),
     )
+
+
+def remember(folder: Path, plan: Plan, plan_digest: str) -> None:
+    """Keeps a compiled plan in `folder/history` (`folder` is `out/<name>`), for `assess` to compare. Raises OSError."""
+    terms.remember(folder / terms.HISTORY_FOLDER, plan, plan_digest)
 
 
 class _Found:

@@ -19,6 +19,7 @@ from torchspec.model.codec import from_json, to_json
 from torchspec.model.plan import Gate, Plan
 from torchspec.provenance.files import strict_json, write_whole
 
+HISTORY_FOLDER = "history"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 #: What the term is about (unique, stable when only its value changes) to its value, both for people.
@@ -94,14 +95,11 @@ def differences(before: Terms, after: Terms) -> tuple[Difference, ...]:
     return tuple(Difference(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n))
 
 
-def remember(history: Path, plan: Plan) -> Path:
+def remember(history: Path, plan: Plan, plan_digest: str) -> None:
     """Keeps a compiled plan in `history` under its digest; what is there already stays. Raises OSError."""
-    value = to_json(plan)
-    path = history / f"{digest(value)}.json"
     history.mkdir(parents=True, exist_ok=True)
-    if recall(history, path.stem) is None:
-        write_whole(path, canonical(value))
-    return path
+    if recall(history, plan_digest) is None:
+        write_whole(history / f"{plan_digest}.json", canonical(to_json(plan)))
 
 
 def recall(history: Path, plan_digest: str) -> Plan | None:

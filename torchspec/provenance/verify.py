@@ -104,7 +104,7 @@ class VerifyReport:
         mine = [c for c in self.checks if c.group == group]
         if not mine:
             return f"{word}: not looked at, because the folder is not intact."
-        shown = next((c for c in mine if c.ok is answer), mine[0])
+        shown = mine[-1] if answer else next(c for c in mine if c.ok is answer)
         said = {True: word, False: f"Not {word.lower()}", None: f"{word}: not decided"}[answer]
         return f"{said}: {shown.reason}."
 

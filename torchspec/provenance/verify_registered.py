@@ -16,7 +16,8 @@ from torchspec.model.plan import Plan
 from torchspec.model.registration import Lock
 from torchspec.provenance import git as gits
 from torchspec.provenance import registration
-from torchspec.provenance.bundle import HISTORY_FOLDER, LEDGER_FILE
+from torchspec.provenance.bundle import LEDGER_FILE
+from torchspec.provenance.terms import HISTORY_FOLDER
 from torchspec.provenance.verify_parts import Opened
 
 Finding = tuple[str, bool | None, str]
