@@ -30,7 +30,9 @@ def say(text: str = "", stream: TextIO | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except UnicodeEncodeError:
-        stream.write(text.encode(stream.encoding or "ascii", "backslashreplace").decode(stream.encoding or "ascii") + "\n")
+        stream.write(
+            text.encode(stream.encoding or "ascii", "backslashreplace").decode(stream.encoding or "ascii") + "\n"
+        )
         stream.flush()
 
 
@@ -107,8 +109,14 @@ def _junit(diagnostics: Sequence[Diagnostic], target: str) -> str:
     for d in diagnostics:
         tag = "failure" if d.is_error else "system-out"
         text = escape(render_text(d, {}))
-        inner = f"<failure message={quoteattr(d.message)}>{text}</failure>" if tag == "failure" else f"<{tag}>{text}</{tag}>"
-        cases.append(f"  <testcase classname={quoteattr(target)} name={quoteattr(f'{d.code} {d.span or target}')}>{inner}</testcase>")
+        inner = (
+            f"<failure message={quoteattr(d.message)}>{text}</failure>"
+            if tag == "failure"
+            else f"<{tag}>{text}</{tag}>"
+        )
+        cases.append(
+            f"  <testcase classname={quoteattr(target)} name={quoteattr(f'{d.code} {d.span or target}')}>{inner}</testcase>"
+        )
     if not cases:
         cases.append(f'  <testcase classname={quoteattr(target)} name="check"/>')
     failures = sum(d.is_error for d in diagnostics)
@@ -141,7 +149,9 @@ def render_all(
 ) -> str:
     """All diagnostics in one of `FORMATS`; the empty string where there is nothing to say."""
     if form == "json":
-        return json.dumps({"version": 1, "diagnostics": [as_json(d) for d in diagnostics]}, indent=2, ensure_ascii=False)
+        return json.dumps(
+            {"version": 1, "diagnostics": [as_json(d) for d in diagnostics]}, indent=2, ensure_ascii=False
+        )
     if form == "sarif":
         return _sarif(diagnostics, version)
     if form == "junit":

@@ -1,0 +1,420 @@
+"""The order of the stages from a compiled spec to a sealed memo: provision, execute, judge, decide, view, render, seal.
+
+Returns values and diagnostics, and says what is going on through `on_event`; printing and exit codes are `cli`'s.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchspec import __version__
+from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.core.files import pretty, strict_json, write_whole
+from torchspec.model.codec import to_json
+from torchspec.model.plan import Plan, Side
+from torchspec.model.registration import Registration
+from torchspec.model.verdict import Verdict
+from torchspec.pipeline import HISTORY, LATEST, POINTER, Compiled
+
+if TYPE_CHECKING:
+    from torchspec.model.evidence import Record
+    from torchspec.provenance.keys import SigningKey
+    from torchspec.provision import Environment
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the evidence says so far, and whether it may be called confirmatory."""
+
+    verdict: Verdict
+    registration: Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A memo on disk, with what it says."""
+
+    folder: Path
+    verdict: Verdict
+    registration: Registration
+    new_key: str | None  # where a key was made for this, because there was none
+
+
+def find(target: str | None, out: Path) -> Result[Compiled]:
+    """The compiled spec that `target` names: a name, a folder, a .tspec file, or None for the last one compiled."""
+    from torchspec.provenance import lock as locking
+
+    folder = _folder(target, out)
+    if folder is None:
+        known = sorted(p.parent.name for p in out.glob("*/plan.json") if not p.parent.is_symlink())
+        hint = f"compiled here: {', '.join(known)}" if known else "compile a spec first: `torchspec compile SPEC`"
+        what = f"nothing compiled is called {target!r}" if target else f"nothing is compiled in {out}"
+        return Result(None, (Diagnostic("TS801", what, hint=hint),))
+    try:
+        pointer = strict_json((folder / POINTER).read_bytes())
+        spec = folder / pointer["spec"]
+    except (OSError, ValueError, KeyError, TypeError):
+        what = f"nothing is compiled in {folder}: there is no {POINTER}"
+        return Result(None, (Diagnostic("TS801", what, hint="compile first: `torchspec compile SPEC`"),))
+    checked = locking.check_lock(folder, spec_folder=spec.parent)
+    if checked.value is None:
+        return Result(None, checked.diagnostics)
+    held = checked.value
+    return Result(Compiled(folder, spec, held.plan, held.plan_digest, held.lock, held.lock_digest), checked.diagnostics)
+
+
+def _folder(target: str | None, out: Path) -> Path | None:
+    if target is None:
+        link = out / LATEST
+        return link.resolve() if link.is_dir() else None
+    path = Path(target)
+    if path.suffix == ".tspec":
+        path = out / path.stem
+    for folder in (path, out / target):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def select(plan: Plan, only: Sequence[str]) -> Result[tuple[str, ...]]:
+    """Cell ids from `--only` words: a workload's name, a backend's name, or a cell's id or label."""
+    import difflib
+
+    chosen: list[str] = []
+    for word in only:
+        cells = [c.id for c in plan.cells if word in (c.id, c.workload, c.backend, c.label)]
+        if not cells:
+            known = sorted({c.workload for c in plan.cells} | {c.backend for c in plan.cells})
+            near = difflib.get_close_matches(word, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+            return Result(
+                None, (Diagnostic("TS691", f"--only {word}: no workload, backend or cell of that name", hint=hint),)
+            )
+        chosen += cells
+    return Result(tuple(dict.fromkeys(chosen)))
+
+
+def provision(compiled: Compiled, on_event: OnEvent) -> Result[dict[str, Environment]]:
+    """`provision_plan` for a compiled spec."""
+    return provision_plan(compiled.plan, compiled.spec.parent, on_event)
+
+
+def provision_plan(plan: Plan, spec_folder: Path, on_event: OnEvent) -> Result[dict[str, Environment]]:
+    """Every side's environment, made or reused, and the differences between them that nobody declared."""
+    from torchspec import provision as environments
+
+    found: dict[str, Environment] = {}
+    said: list[Diagnostic] = []
+    for side in (plan.baseline, *plan.candidates):
+        result = environments.ensure(
+            plan, side, spec_folder=spec_folder, cache=environments.cache_folder(), on_event=on_event
+        )
+        said += result.diagnostics
+        if result.value is not None:
+            found[side.id] = result.value
+    if "baseline" in found:
+        for side in plan.candidates:
+            if side.id in found:
+                said += environments.diff_environments(
+                    found["baseline"].lock, found[side.id].lock, side.may_differ, side.place
+                )
+    complete = len(found) == 1 + len(plan.candidates) and not any(d.is_error for d in said)
+    return Result(found if complete else None, tuple(dict.fromkeys(said)))
+
+
+def measure(
+    compiled: Compiled,
+    environments: Mapping[str, Environment],
+    on_event: OnEvent,
+    *,
+    only: tuple[str, ...] = (),
+    stage: str | None = None,
+) -> Result[str]:
+    """Drive every backend's harness for every candidate; the value is how it ended: "completed" or "interrupted"."""
+    from torchspec import execute
+    from torchspec.provenance import git
+
+    plan = compiled.plan
+    files = [compiled.spec.parent / f.path for f in (*plan.spec[1:], *plan.files)]
+    context = {
+        "git": to_json(git.describe(compiled.spec, files)),
+        "lock": compiled.lock_digest,
+        "plan": compiled.plan_digest,
+        "tool": __version__,
+    }
+    compiled.evidence.mkdir(parents=True, exist_ok=True)
+    write_whole(
+        compiled.evidence / "environments.json", pretty({side: e.lock for side, e in sorted(environments.items())})
+    )
+    said: list[Diagnostic] = []
+    for side in plan.candidates:
+        for backend in plan.backends:
+            mine = tuple(c.id for c in plan.cells if c.backend == backend.name)
+            wanted = tuple(c for c in mine if c in only)
+            if not mine or (only and not wanted):
+                continue
+            on_event({"event": "backend", "backend": backend.name, "candidate": side.id})
+            result = execute.run_backend(
+                compiled.harness(backend.name),
+                backend=backend.name,
+                baseline=environments["baseline"].python,
+                candidate=environments[side.id].python,
+                candidate_id=side.id,
+                evidence=compiled.evidence,
+                run=new_run_id(),
+                context=context,
+                on_event=on_event,
+                only=wanted,
+                stage=stage,
+            )
+            said += result.diagnostics
+            if result.value is None:
+                return Result(None, tuple(said))
+            if result.value.status == "interrupted":
+                return Result("interrupted", tuple(said))
+    return Result("completed", tuple(said))
+
+
+def new_run_id() -> str:
+    """`r-20261130-142233-1a2b3c`: when it began (UTC), and enough chance to be unique."""
+    return f"r-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def judge(compiled: Compiled) -> Result[Judged]:
+    """Judge and decide from the ledger alone; the same ledger and plan give the same verdict, bit for bit."""
+    from torchspec.provenance import registration
+
+    verdict = verdict_of(compiled.plan, compiled.ledger, compiled.plan_digest)
+    if verdict.value is None:
+        return Result(None, verdict.diagnostics)
+    from torchspec import ledger
+
+    repo = compiled.spec.parent if compiled.lock.git.commit else None
+    registered = registration.assess(
+        compiled.lock,
+        compiled.plan,
+        registration.runs_of(ledger.read(compiled.ledger)),
+        repo=repo,
+        history=compiled.folder / HISTORY,
+    )
+    try:
+        write_whole(compiled.folder / "verdict.json", pretty(to_json(verdict.value)))
+    except OSError as error:
+        reason = f"the verdict cannot be written: {error.strerror or error}"
+        return Result(None, (Diagnostic("TS690", reason, hint="free some space, then `torchspec judge`"),))
+    return Result(Judged(verdict.value, registered), verdict.diagnostics)
+
+
+def verdict_of(plan: Plan, path: Path, plan_digest: str) -> Result[Verdict]:
+    """From a plan and a ledger to the verdict: what `judge`, `run` and `verify --rerender` share."""
+    from torchspec import decide, ledger
+    from torchspec import judge as judging
+
+    try:
+        report = ledger.verify(path)
+        if report.problems:
+            said = f"the ledger does not hold: {report.problems[0].message}"
+            return Result(None, (Diagnostic("TS700", said, hint="`torchspec ledger verify` says where"),))
+        judged = judging.judge(plan, ledger.read(path), plan_digest=plan_digest)
+    except ledger.LedgerError as error:
+        return Result(None, (error.diagnostic,))
+    return Result(decide.decide(plan, judged, plan_digest))
+
+
+def environments_of(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
+    """side -> body of its latest side.environment record"""
+    return {r.body["side"]: r.body for r in records if r.kind == "side.environment"}
+
+
+def key_for_signing(path: str | None) -> Result[tuple[SigningKey, str | None]]:
+    """The key to sign with: the named one, else the user's own, else a new one (its path is told)."""
+    from torchspec.provenance import keyfile, keys
+
+    if path is not None:
+        loaded = keyfile.load_key(Path(path))
+        return Result((loaded.value, None) if loaded.value else None, loaded.diagnostics)
+    known = [k for k in keys.list_keys() if k.algorithm != "Ed25519"]
+    made = None
+    if known:
+        chosen = next((k for k in known if k.name == "default"), known[0])
+    else:
+        fresh = keys.new_key("default", person_of())
+        if fresh.value is None:
+            return Result(None, fresh.diagnostics)
+        chosen, made = fresh.value, str(fresh.value.path)
+    loaded = keyfile.load_key(Path(chosen.path))
+    return Result((loaded.value, made) if loaded.value else None, loaded.diagnostics)
+
+
+def signer_words(key: SigningKey) -> str:
+    """Who signs, plainly: a self-signed key is unknown to a reader who was not given its certificate."""
+    known = "self-signed, unknown to you unless you were given the certificate" if key.info.self_signed else "certified"
+    return f"{key.info.subject} ({key.info.algorithm} {key.info.fingerprint[:16]}, {known})"
+
+
+def person_of() -> str:
+    """Who signs, where nobody said: git's user name, else the login name."""
+    from torchspec.provenance import git
+
+    name = git.user_name()
+    if name:
+        return name[:64]
+    try:
+        return getpass.getuser()[:64]
+    except (OSError, KeyError):
+        return "unnamed signer"
+
+
+def rendered(
+    plan: Plan,
+    judged: Judged,
+    compiled_lock: Any,
+    ledger_path: Path,
+    *,
+    signer: str,
+    issued: str,
+    language: str,
+    templates: Path | None,
+    folder: Path,
+    formats: Sequence[str] | None = None,
+) -> None:
+    """View and render into `folder`: what sealing and `verify --rerender` share."""
+    from torchspec import ledger
+    from torchspec.report import render, view
+
+    memo = view.view(
+        plan,
+        judged.verdict,
+        lock=compiled_lock,
+        registration=judged.registration,
+        environments=environments_of(ledger.read(ledger_path)),
+        records=ledger.read(ledger_path),
+        signer=signer,
+        issued=issued,
+        language=language,
+    )
+    attachments = {
+        "plan.json": pretty(to_json(plan)),
+        "verdict.json": pretty(to_json(judged.verdict)),
+        "ledger.jsonl": ledger_path.read_bytes(),
+    }
+    render.render(memo, folder, templates=templates, attachments=attachments)
+
+
+def seal(
+    compiled: Compiled,
+    judged: Judged,
+    *,
+    key: str | None,
+    language: str = "en",
+    templates: Path | None = None,
+) -> Result[Sealed]:
+    """Write, sign and seal the memo of what was judged."""
+    from torchspec.provenance import bundle
+    from torchspec.provenance import lock as locking
+
+    signing = key_for_signing(key)
+    if signing.value is None:
+        return Result(None, signing.diagnostics)
+    signer, made = signing.value
+    held = locking.check_lock(compiled.folder, spec_folder=compiled.spec.parent)
+    if held.value is None:
+        return Result(None, held.diagnostics)
+    now = datetime.now(UTC).replace(microsecond=0)
+
+    def draw(folder: Path) -> None:
+        rendered(
+            compiled.plan,
+            judged,
+            compiled.lock,
+            compiled.ledger,
+            signer=signer_words(signer),
+            issued=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            language=language,
+            templates=templates,
+            folder=folder,
+        )
+
+    sealed = bundle.seal(
+        compiled.folder / "memo",
+        render=draw,
+        compiled=compiled.folder,
+        locked=held.value,
+        spec_folder=compiled.spec.parent,
+        ledger=compiled.ledger,
+        verdict=judged.verdict,
+        registration=judged.registration,
+        key=signer,
+        tool=f"torchspec {__version__}",
+        now=now,
+    )
+    if sealed.value is None:
+        return Result(None, sealed.diagnostics)
+    return Result(Sealed(sealed.value.folder, judged.verdict, judged.registration, made), sealed.diagnostics)
+
+
+def rejudge(plan: Plan, path: Path) -> Verdict:
+    """For `verify`: the verdict again, from plan and ledger alone. Raises ValueError where there is none."""
+    from torchspec.core.canon import digest
+
+    result = verdict_of(plan, path, digest(to_json(plan)))
+    if result.value is None:
+        raise ValueError(result.diagnostics[0].message)
+    return result.value
+
+
+def rerender(folder: Path) -> dict[str, bytes]:
+    """For `verify`: memo.md, memo.html and memo.json again, from what the memo folder holds."""
+
+    from torchspec.model.codec import from_json
+    from torchspec.model.registration import Lock
+    from torchspec.report import render, view
+
+    def load(kind: type[Any], name: str) -> Any:
+        return from_json(kind, strict_json((folder / name).read_bytes()))
+
+    from torchspec import ledger
+
+    old = strict_json((folder / "memo.json").read_bytes())
+    path = folder / "ledger.jsonl"
+    memo = view.view(
+        load(Plan, "plan.json"),
+        load(Verdict, "verdict.json"),
+        lock=load(Lock, "lock.json"),
+        registration=load(Registration, "registration.json"),
+        environments=environments_of(ledger.read(path)),
+        records=ledger.read(path),
+        signer=old["signer"],
+        issued=old["issued"],
+        language=old["language"],
+    )
+    return {
+        "memo.md": render.markdown_of(memo).encode(),
+        "memo.html": render.html_of(memo).encode(),
+    }
+
+
+def ledger_of(target: str | None, out: Path) -> Result[Path]:
+    """The ledger of a compiled spec, of a memo folder, or a ledger file itself."""
+    given = Path(target) if target else None
+    if given is not None and given.is_file() and given.suffix == ".jsonl":
+        return Result(given)
+    folder = _folder(target, out)
+    for place in (folder / "evidence" / "ledger.jsonl", folder / "ledger.jsonl") if folder else ():
+        if place.is_file():
+            return Result(place)
+    what = f"there is no evidence in {folder}" if folder else f"nothing compiled is called {target!r}"
+    return Result(None, (Diagnostic("TS801", what, hint="measure first: `torchspec run`"),))
+
+
+def side_of(plan: Plan, name: str) -> Side:
+    """The side of that id."""
+    return next(s for s in (plan.baseline, *plan.candidates) if s.id == name)
