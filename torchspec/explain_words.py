@@ -119,11 +119,11 @@ def workload_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
     row = tables.workloads[name]
     axes = []
     for axis in row.axes:
-        values = f" ({', '.join(axis.values)})" if axis.values else ""
+        said = f" ({', '.join(axis.values)})" if axis.values else ""
         default = "must be given" if axis.default is None else f"default {axis.default}"
         if axis.default == "":
             default = "left to the team's code where it is not given"
-        axes.append(f"{axis.name}: {axis.meaning}{values}; {default}")
+        axes.append(f"{axis.name}: {axis.meaning}{said}; {default}")
     entry = {"required": "must be given", "optional": "may be given", "none": "none"}[row.entry]
     facts = [
         ("modes", ", ".join(row.modes) + f"; default {', '.join(row.default_modes)}"),

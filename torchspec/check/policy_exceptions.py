@@ -54,7 +54,6 @@ def _ends(spec: CheckedSpec) -> Iterator[Diagnostic]:
         *(o.until for o in spec.optionals),
         *(w.until for w in spec.waivers),
         *(e.until for w in spec.workloads for e in w.excepts),
-        *(s.until for s in spec.upgrade.stages),
     ]
     for until in ends:
         if until is not None and until.text < opens.text:
