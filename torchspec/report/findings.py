@@ -1,0 +1,293 @@
+"""What matters most, put into words: the reasons, strongest first, each with its evidence.
+
+A finding's strength is the decision that its judgements contribute, then the outcome, then how far beyond the limit they
+are. Must not decide: the decision is the verdict's, and every sentence here is derived from judgements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchspec.model.memo import Words
+from torchspec.model.plan import Gate
+from torchspec.model.verdict import Judgement
+from torchspec.report import numbers
+from torchspec.report.context import Context, worst
+from torchspec.report.figure import figure, limit_value, limit_words
+from torchspec.report.gates import family
+from torchspec.report.language import code, join, plain
+from torchspec.report.names import DECISION_RANK, METERS, SEVERITY, family_name, metric_name
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason. `clause` is its short form for the answer's sentence, without a final stop."""
+
+    kind: str  # an outcome, or "ready", "rehearsal", "broken"
+    strength: tuple[float, ...]
+    head: str
+    words: Words
+    clause: Words
+    evidence: tuple[int, ...]
+    rows: tuple[tuple[str, str], ...]  # (workload, backend)
+    decision: str
+
+
+def findings(ctx: Context, candidate: str) -> list[Finding]:
+    """Every finding about one candidate, strongest first."""
+    found = [
+        *_broken(ctx, candidate), *_rehearsal(ctx, candidate), *_failures(ctx, candidate), *_open(ctx, candidate),
+        *_ready(ctx, candidate),
+    ]
+    return sorted(found, key=lambda f: f.strength, reverse=True)
+
+
+def _strength(decision: str, outcome: str, size: float, required: bool = True) -> tuple[float, ...]:
+    return (required, DECISION_RANK[decision], len(SEVERITY) - SEVERITY.index(outcome), size)
+
+
+def _required(ctx: Context, candidate: str, workload: str, backend: str) -> bool:
+    row = ctx.rows.get((candidate, workload, backend))
+    return row is None or row.requirement == "required"
+
+
+def beyond(gate: Gate, j: Judgement) -> float:
+    """How many limits' widths the estimate lies beyond the limit; 1 where that cannot be said."""
+    limit = limit_value(gate)
+    if j.estimate is None or limit is None:
+        return 1.0
+    distance = abs(abs(j.estimate) - abs(limit))
+    return min(distance / max(abs(limit), 0.01), 1e6)
+
+
+def _failures(ctx: Context, candidate: str) -> list[Finding]:
+    """Fails, grouped by workload, backend and family of metrics: the meters of memory are one finding."""
+    t = ctx.t
+    groups: dict[tuple[str, str, str], list[Judgement]] = {}
+    for j in ctx.verdict.judgements:
+        if j.candidate == candidate and j.outcome == "fail" and j.contribution is not None:
+            cell = ctx.cells[j.cell]
+            groups.setdefault((cell.workload, cell.backend, family(j.metric)), []).append(j)
+    found = []
+    for (workload, backend, _), own in groups.items():
+        lead = max(own, key=lambda j: (DECISION_RANK[j.contribution or "adopt"], beyond(ctx.gates[j.gate], j)))
+        gate = ctx.gates[lead.gate]
+        more = len(own) - 1
+        tail = t.plural(more, " {n} more gate on it fails.", " {n} more gates on it fail.") if more else ()
+        found.append(Finding(
+            "fail",
+            _strength(lead.contribution or "adopt", "fail", beyond(gate, lead),
+                      _required(ctx, candidate, workload, backend)),
+            t.text("{what} on {backend}: beyond the limit.", what=family_name(t, lead.metric), backend=backend),
+            (*_long(ctx, gate, lead, workload), *tail),
+            _clause(ctx, gate, lead, workload),
+            tuple(s for j in own for s in j.evidence),
+            ((workload, backend),),
+            lead.contribution or "adopt",
+        ))
+    return found
+
+
+def _clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
+    """ "`x` needs 76.3 % more driver memory at peak; the limit is +5 %" """
+    t = ctx.t
+    fig = figure(t, gate, j)
+    name = code(workload)
+    limit = _limit_only(ctx, gate)
+    if j.metric == "runs":
+        return t.words("`{w}` does not run to its end", w=name)
+    if gate.limit.form == "identical":
+        return t.words("{metric}: `{w}` gives different results when it is repeated",
+                       metric=metric_name(t, j.metric), w=name)
+    if gate.limit.form == "holds":
+        return t.words("{metric}: `{w}` does not hold", metric=metric_name(t, j.metric), w=name)
+    if not fig.change:
+        return t.words("`{w}` is beyond its limit for {metric}", w=name, metric=metric_name(t, j.metric))
+    if j.metric in METERS and j.estimate is not None and j.estimate > 0 and gate.limit.form == "growth":
+        more = numbers.change(j.estimate, j.low, j.high, gate.limit.value, locale=t.locale)
+        if more.unit:
+            return t.words("`{w}` needs {change} more {meter} memory at peak; the limit is {limit}", w=name,
+                           change=more.estimate.lstrip("+") + more.unit,
+                           meter=t.text(METERS[j.metric][0]).lower(), limit=limit)
+    return t.words("{metric} of `{w}` is {change}; the limit is {limit}", w=name, metric=metric_name(t, j.metric),
+                   change=fig.change, limit=limit)
+
+
+def _limit_only(ctx: Context, gate: Gate) -> str:
+    return limit_words(ctx.t, gate)
+
+
+def _long(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
+    """The reason's sentence: both absolute values, the change with its interval, the limit."""
+    t = ctx.t
+    fig = figure(t, gate, j)
+    if not fig.change:
+        reason = " ".join(j.reason.split()).rstrip(".")
+        said = (*_clause(ctx, gate, j, workload), *plain("."))
+        return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
+    change = f"{fig.change} {fig.interval}".strip()
+    if j.metric in METERS and fig.absolute:
+        return t.words("`{w}` goes from {pair} of {meter} memory at peak ({change}). The limit is {limit}.", w=code(workload),
+                       pair=fig.absolute, meter=t.text(METERS[j.metric][0]).lower(), change=change,
+                       limit=_limit_only(ctx, gate))
+    if fig.absolute and gate.limit.form != "absolute":
+        return t.words("{metric} of `{w}` goes from {pair} ({change}). The limit is {limit}.", w=code(workload),
+                       metric=metric_name(t, j.metric), pair=fig.absolute, change=change, limit=_limit_only(ctx, gate))
+    return t.words("{metric} of `{w}` is {change}. The limit is {limit}.", w=code(workload),
+                   metric=metric_name(t, j.metric), change=change, limit=_limit_only(ctx, gate))
+
+
+def _open(ctx: Context, candidate: str) -> list[Finding]:
+    """What could not be decided: inconclusive, error and not run, one finding each."""
+    t = ctx.t
+    found = []
+    for outcome in ("error", "inconclusive", "not_run"):
+        own = [
+            j for j in ctx.verdict.judgements
+            if j.candidate == candidate and j.outcome == outcome and j.contribution is not None
+        ]
+        if not own:
+            continue
+        places = list(dict.fromkeys((ctx.cells[j.cell].workload, ctx.cells[j.cell].backend) for j in own))
+        required = any(_required(ctx, candidate, *p) for p in places)
+        backends = list(dict.fromkeys(b for _, b in places))
+        silent = [b for b in backends if b not in ctx.backends_with_evidence()]
+        strength = _strength("defer", outcome, len(own), required)
+        seqs = tuple(s for j in own[:40] for s in j.evidence)
+        if outcome == "not_run":
+            where = silent or backends
+            n_rows = len([p for p in places if p[1] in where])
+            head = t.counted(len(where), "{n} backend has no evidence.", "{n} backends have no evidence.") if silent \
+                else t.text("Part of the question is open.")
+            words = t.plural(n_rows, "{n} workload by backend was not run: {where}.",
+                             "{n} workloads by backend were not run: {where}.",
+                             where=t.listed([code(b) for b in where], 6))
+            words = join([words, t.words("Nothing measured elsewhere carries over.")], " ")
+            clause = t.plural(len(where), "{where} has no evidence", "{where} have no evidence",
+                              where=t.listed([code(b) for b in where], 6)) if silent else t.plural(
+                len(own), "{n} judgement was not run", "{n} judgements were not run")
+            rest = [j for j in own if ctx.cells[j.cell].backend not in silent]
+            if silent and rest:
+                words = join([words, t.plural(len(rest), "On a backend that ran, {n} judgement has no evidence.",
+                                              "On backends that ran, {n} judgements have no evidence.")], " ")
+        else:
+            lead = max(own, key=lambda j: beyond(ctx.gates[j.gate], j))
+            gate = ctx.gates[lead.gate]
+            fig = figure(t, gate, lead)
+            workload = ctx.cells[lead.cell].workload
+            metric = metric_name(t, lead.metric)
+            if outcome == "error":
+                head = t.counted(len(own), "{n} judgement ended in an error.", "{n} judgements ended in an error.")
+                reason = " ".join(lead.reason.split()).rstrip(".")
+                clause = t.words("`{w}` gave no usable result for {metric}", w=code(workload), metric=metric)
+                words = (*clause, *plain(f": {reason}." if reason and t.code == "en" else "."))
+            else:
+                head = t.counted(len(own), "{n} judgement is inconclusive.", "{n} judgements are inconclusive.")
+                if fig.interval:
+                    clause = t.words("{metric} of `{w}` may be anywhere in {interval}; the limit is {limit}",
+                                     metric=metric, w=code(workload), interval=fig.interval + fig.unit,
+                                     limit=limit_words(t, gate))
+                else:
+                    clause = t.words("{metric} of `{w}` could not be decided", metric=metric, w=code(workload))
+                words = (*clause, *plain("."))
+                pairs = (lead.detail or {}).get("pairs_needed")
+                if isinstance(pairs, int | float):
+                    words = join([words, t.plural(round(pairs), "It would take about {n} pair.",
+                                                  "It would take about {n} pairs.")], " ")
+            others = len(own) - 1
+            if others:
+                words = join([words, t.plural(others, "{n} more like it.", "{n} more like it.")], " ")
+        found.append(Finding(outcome, strength, head, words, clause, seqs, tuple(places), "defer"))
+    return found
+
+
+def _rehearsal(ctx: Context, candidate: str) -> list[Finding]:
+    t = ctx.t
+    r = ctx.verdict.rehearsals.get(candidate)
+    if r is None or r.outcome == "pass":
+        return []
+    failed = [s for s in r.steps if not s.get("ok")]
+    what = {
+        "not_run": t.words("the rehearsal of going back was not run"),
+        "fail": t.words("the rehearsal of going back failed"),
+        "inconclusive": t.words("the rehearsal of going back is inconclusive"),
+        "error": t.words("the rehearsal of going back ended in an error"),
+    }[r.outcome]
+    reason = " ".join(r.reason.split()).rstrip(".")
+    words = (*what[:0], *plain(_capital(t.text("{x}.", x="".join(s.text for s in what)))),)
+    if reason and t.code == "en":
+        words = join([words, plain(_capital(reason) + ".")], " ")
+    strength = _strength(r.contribution, r.outcome, float(len(failed)))
+    return [Finding("rehearsal", strength, t.text("Going back is not shown."), words, what, r.evidence, (), r.contribution)]
+
+
+def _broken(ctx: Context, candidate: str) -> list[Finding]:
+    t = ctx.t
+    own = [b for b in ctx.verdict.broken_controls if b.get("candidate") in {None, candidate}]
+    if not own:
+        return []
+    first = own[0]
+    what = str(first.get("what") or "")
+    words = t.words("{what} differs between the sides and was not declared. What it touches is an error, not a result.",
+                    what=code(what))
+    clause = t.words("`{what}` differs between the sides without having been declared", what=what)
+    seqs = tuple(s for b in own for s in (b.get("evidence") or ()) if isinstance(s, int))
+    return [Finding("broken", (True, 2, 4.5, len(own)), t.counted(
+        len(own), "{n} control is broken.", "{n} controls are broken."), words, clause, seqs, (), "defer")]
+
+
+def _ready(ctx: Context, candidate: str) -> list[Finding]:
+    """What speaks for the candidate: rows that pass, and improvements that are real."""
+    t = ctx.t
+    rows = [r for r in ctx.verdict.rows if r.candidate == candidate and r.outcome == "pass"]
+    better = [j for j in ctx.verdict.judgements if j.candidate == candidate and j.improvement and j.outcome == "pass"]
+    if not rows and not better:
+        return []
+    parts: list[Words] = []
+    places = tuple((r.workload, r.backend) for r in rows)
+    if rows:
+        names = t.listed([code(r.workload) for r in rows])
+        backends = list(dict.fromkeys(r.backend for r in rows))
+        gates = sum(r.counts.get("pass", 0) for r in rows)
+        parts.append(t.plural(len(rows), "{names} on {backends} passes all {gates} gates.",
+                              "{names} on {backends} pass all {gates} gates.", names=names,
+                              backends=", ".join(backends), gates=gates))
+    if better:
+        best = max(better, key=lambda j: abs(j.estimate or 0.0))
+        fig = figure(t, ctx.gates[best.gate], best)
+        parts.append(t.words("Best improvement: {metric} of `{w}`, {pair} ({change}).",
+                             metric=metric_name(t, best.metric), w=code(ctx.cells[best.cell].workload),
+                             pair=fig.absolute, change=f"{fig.change} {fig.interval}".strip()))
+    head = t.counted(len(rows), "{n} workload by backend passes.", "{n} workloads by backend pass.") if rows else t.text(
+        "Some figures improve.")
+    seqs = tuple(s for j in better[:10] for s in j.evidence) or tuple(
+        s for j in ctx.verdict.judgements if j.candidate == candidate and j.outcome == "pass" for s in j.evidence[:1])[:40]
+    return [Finding("ready", (False, -1, 0, len(rows)), head, join(parts, " "), (), seqs, places, "adopt")]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def strongest(found: Sequence[Finding], decision: str, most: int = 3) -> list[Finding]:
+    """The three that page one shows: the one that decides first, then what is open, then what speaks for it.
+
+    At most one place goes to what is ready, and it always has one: improvements are reported as plainly as regressions.
+    """
+    ready = [f for f in found if f.kind == "ready"]
+    against = [f for f in found if f.kind != "ready"]
+    deciding = [f for f in against if f.decision == decision]
+    ordered = deciding + [f for f in against if f not in deciding]
+    chosen: list[Finding] = []
+    kinds: set[str] = set()
+    for f in ordered:  # one of each kind before a second of any
+        if f.kind not in kinds:
+            chosen.append(f)
+            kinds.add(f.kind)
+    chosen += [f for f in ordered if f not in chosen]
+    kept = chosen[: most - len(ready[:1])]
+    return [*kept, *ready[:1]] if decision != "adopt" else [*ready[:1], *kept]
+
+
+__all__ = ["Finding", "beyond", "findings", "strongest", "worst"]

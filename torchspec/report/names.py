@@ -1,0 +1,125 @@
+"""Names for people: metrics, modes, outcomes and decisions in words. A name that is not here is shown as it is."""
+
+from __future__ import annotations
+
+from torchspec.model.memo import Mark
+from torchspec.report.language import Language
+
+METRICS = {
+    "runs": "runs to the end",
+    "latency.p50": "latency p50",
+    "latency.p95": "latency p95",
+    "latency.p99": "latency p99",
+    "latency.first_call": "first call",
+    "latency.first_token_p95": "first token p95",
+    "throughput": "throughput",
+    "step.time": "step time",
+    "memory.driver_peak": "driver memory, peak",
+    "memory.reserved_peak": "reserved memory, peak",
+    "memory.allocated_peak": "allocated memory, peak",
+    "memory.fragmentation": "memory fragmentation",
+    "compile.time": "compile time, cold",
+    "compile.time_warm": "compile time, warm",
+    "compile.graph_breaks": "graph breaks",
+    "compile.recompiles": "recompilations",
+    "import.time": "import time",
+    "error.max_abs": "largest absolute error",
+    "error.max_rel": "largest relative error",
+    "error.ulp": "largest error in ULP",
+    "error.cosine": "cosine similarity",
+    "error.psnr": "PSNR",
+    "error.nonfinite": "NaN and infinity positions",
+    "error.gradient_max_abs": "largest absolute error of gradients",
+    "error.gradient_max_rel": "largest relative error of gradients",
+    "error.gradient_ulp": "largest error of gradients in ULP",
+    "error.logits_max_abs": "largest absolute error of logits",
+    "error.rate": "error rate",
+    "loss.final": "final loss",
+    "task.accuracy": "accuracy",
+    "determinism.output": "determinism of outputs",
+    "determinism.gradient": "determinism of gradients",
+    "export.roundtrip": "export round trip",
+    "export.reload": "export reload",
+    "checkpoint.roundtrip": "checkpoint round trip",
+    "fallback.operators": "operators that fell back",
+}
+
+FAMILIES = {
+    "runs": "Running to the end",
+    "latency": "Latency",
+    "throughput": "Throughput",
+    "step": "Step time",
+    "memory": "Peak memory",
+    "compile": "Compilation",
+    "import": "Import time",
+    "error": "Correctness",
+    "loss": "Loss",
+    "task": "Task quality",
+    "determinism": "Determinism",
+    "export": "Export",
+    "checkpoint": "Checkpoints",
+    "recovery": "Recovery",
+    "fallback": "Fallback",
+    "comm": "Communication",
+}
+
+#: meters of memory: (short name, what holds it)
+METERS = {
+    "memory.driver_peak": ("Driver", "held by the process"),
+    "memory.reserved_peak": ("Reserved", "held by the allocator"),
+    "memory.allocated_peak": ("Allocated", "held by live tensors"),
+}
+
+HIGHER_IS_BETTER = frozenset({"throughput", "error.cosine", "error.psnr", "task.accuracy"})
+
+OUTCOMES = {
+    "pass": "pass", "fail": "fail", "inconclusive": "inconclusive", "error": "error", "not_run": "not run",
+}
+OUTCOME_MEANINGS = {
+    "pass": "the whole interval is inside the limit",
+    "fail": "the whole interval is beyond the limit",
+    "inconclusive": "the interval crosses the limit",
+    "error": "started, but gave no usable result",
+    "not_run": "not started; the reason is given",
+}
+DECISIONS = {"adopt": "adopt", "isolate": "isolate", "defer": "defer", "rollback": "rollback"}
+DECISION_MEANINGS = {
+    "adopt": "make the candidate the default",
+    "isolate": "use it apart, in the named places only",
+    "defer": "stay on the baseline until the condition is met",
+    "rollback": "return to the baseline, as rehearsed",
+}
+CLAIMS = {
+    "reproduced": ("reproduced", "reproduced"),
+    "not reproduced": ("not_reproduced", "not reproduced"),
+    "not comparable here": ("not_comparable", "not comparable here"),
+}
+
+#: rules of the judge, in its own fixed words, as sentences that other languages have
+RULES: dict[str, str] = {}
+
+SEVERITY = ("fail", "error", "inconclusive", "not_run", "pass")
+DECISION_RANK = {"adopt": 0, "isolate": 1, "defer": 2, "rollback": 3}
+
+
+def metric_name(t: Language, metric: str) -> str:
+    """A metric in words; one of a plug-in keeps its own name."""
+    return t.text(METRICS[metric]) if metric in METRICS else metric
+
+
+def family_name(t: Language, metric: str) -> str:
+    family = metric.split(".")[0]
+    return t.text(FAMILIES[family]) if family in FAMILIES else metric
+
+
+def outcome_mark(t: Language, outcome: str) -> Mark:
+    return Mark(outcome, t.text(OUTCOMES[outcome]))
+
+
+def decision_mark(t: Language, decision: str) -> Mark:
+    return Mark(decision, t.text(DECISIONS[decision]))
+
+
+def claim_mark(t: Language, verdict: str) -> Mark:
+    key, word = CLAIMS[verdict]
+    return Mark(key, t.text(word))

@@ -1,0 +1,204 @@
+"""The Memo on paper and screen: memo.md, memo.html, memo.pdf and memo.json, from Jinja templates.
+
+Templates run in a sandbox; HTML is escaped by default and Markdown by the filters of `markdown`. Words are never made
+here: a template lays out what the Memo holds. A folder of a team's own templates and logo may stand in front of the
+package's; nothing outside these folders is read, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from markupsafe import Markup, escape
+
+from torchspec.core.canon import canonical, sha256_hex
+from torchspec.core.resources import data_folder
+from torchspec.model.codec import to_json
+from torchspec.model.memo import Memo, Plot, Table
+from torchspec.report import markdown
+from torchspec.report.language import text_of
+from torchspec.report.pdf import write_pdf
+from torchspec.report.plots import svg
+
+MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
+FONTS = (
+    ("Memo Sans", 400, "inter-400"), ("Memo Sans", 600, "inter-600"), ("Memo Sans", 700, "inter-700"),
+    ("Memo Mono", 400, "jetbrains-mono-400"), ("Memo Mono", 700, "jetbrains-mono-700"),
+)
+
+
+def render(
+    memo: Memo,
+    folder: Path,
+    *,
+    templates: Path | None = None,
+    attachments: Mapping[str, bytes] | None = None,
+) -> dict[str, Path]:
+    """Write the four files into `folder` (made if needed), each whole or not at all; returns them by name.
+
+    `templates` is a folder of the team's own templates, looked at before the package's. `attachments` (name to bytes)
+    travel inside the PDF beside memo.json. Raises OSError, and jinja2.TemplateError for a team's broken template.
+    """
+    data = canonical(to_json(memo))
+    files = {"memo.json": data, "memo.md": markdown_of(memo, templates).encode()}
+    files["memo.html"] = html_of(memo, templates=templates).encode()
+    files["memo.pdf"] = pdf_of(memo, templates=templates, attachments={"memo.json": data, **(attachments or {})})
+    folder.mkdir(parents=True, exist_ok=True)
+    return {name: _write(folder / name, content) for name, content in files.items()}
+
+
+def markdown_of(memo: Memo, templates: Path | None = None) -> str:
+    """memo.md as text, with one final newline."""
+    text = _environment(templates, html=False).get_template("memo.md.j2").render(memo=memo)
+    return text.rstrip("\n") + "\n"
+
+
+def html_of(memo: Memo, *, templates: Path | None = None, paged: bool = False) -> str:
+    """memo.html as text, one self-contained file; `paged` gives the variant that becomes the PDF."""
+    environment = _environment(templates, html=True)
+    css = style(templates)
+    script = "" if paged else _source(environment, "memo.js")
+    policy = "; ".join([
+        "default-src 'none'", "img-src data:", "font-src data:", f"style-src '{_hash(css)}'",
+        f"script-src '{_hash(script)}'", "base-uri 'none'", "form-action 'none'",
+    ])
+    return environment.get_template("memo.html.j2").render(
+        memo=memo, paged=paged, css=Markup(css), script=Markup(script), policy=policy, most=MOST_PRINTED,
+        logo=_logo(templates),
+    )
+
+
+def pdf_of(
+    memo: Memo,
+    *,
+    templates: Path | None = None,
+    attachments: Mapping[str, bytes] | None = None,
+    refused: list[str] | None = None,
+) -> bytes:
+    """memo.pdf as bytes: the same words, paged; the same memo gives the same bytes on the same system libraries."""
+    described = [(name, _about(name), data) for name, data in (attachments or {}).items()]
+    return write_pdf(
+        html_of(memo, templates=templates, paged=True),
+        issued=memo.issued,
+        identifier=sha256_hex(canonical(to_json(memo)))[:32],
+        attachments=described,
+        refused=refused,
+    )
+
+
+def _about(name: str) -> str:
+    known = {"memo.json": "The memo's words and figures as data", "plan.json": "The plan that was run",
+             "verdict.json": "Every judgement, unrounded"}
+    return known.get(name, name)
+
+
+def style(templates: Path | None = None) -> str:
+    """The style sheet with its fonts and marks inside, so that nothing has to be fetched."""
+    return _fonts() + _source(_environment(templates, html=False), "memo.css")
+
+
+@cache
+def _fonts() -> str:
+    folder = data_folder("templates") / "fonts"
+    faces = []
+    for family, weight, name in FONTS:
+        data = base64.b64encode((folder / f"{name}.woff2").read_bytes()).decode()
+        faces.append(
+            f'@font-face{{font-family:"{family}";font-weight:{weight};font-style:normal;font-display:block;'
+            f"src:url(data:font/woff2;base64,{data}) format(\"woff2\")}}\n"
+        )
+    return "".join(faces)
+
+
+def _source(environment: ImmutableSandboxedEnvironment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _logo(templates: Path | None) -> str | None:
+    """The team's logo.svg or logo.png as a data: address; None where there is none."""
+    for name, kind in (("logo.svg", "image/svg+xml"), ("logo.png", "image/png")):
+        path = None if templates is None else templates / name
+        if path is not None and path.is_file():
+            return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return None
+
+
+@cache
+def _environment(templates: Path | None, *, html: bool) -> ImmutableSandboxedEnvironment:
+    folders = [data_folder("templates")]
+    if templates is not None:
+        folders.insert(0, templates)
+    environment = ImmutableSandboxedEnvironment(
+        loader=ChoiceLoader([FileSystemLoader(f, followlinks=False) for f in folders]),
+        autoescape=html,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+    environment.filters.update(_FILTERS)
+    return environment
+
+
+def _svg(plot: Plot) -> Markup:
+    return Markup(svg(plot))
+
+
+def _printed(table: Table, most: int) -> Table:
+    """A table with at most `most` rows: what does not pass first, in the given order."""
+    if len(table.rows) <= most:
+        return table
+    keep = {id(r) for r in [*(r for r in table.rows if r.key not in {"pass", "not_run"}), *table.rows][:most]}
+    from dataclasses import replace
+
+    return replace(table, rows=tuple(r for r in table.rows if id(r) in keep))
+
+
+def _breakable(text: str) -> Markup:
+    """A name with places where a line may break, so that a long one wraps at a joint."""
+    return Markup(re.sub(r"([_./:,=-])(?=[^_./:,=\-&;])", r"\1<wbr>", str(escape(text))))
+
+
+_FILTERS: dict[str, Any] = {
+    "breakable": _breakable,
+    "md_sign": lambda key: markdown.MARKS[key].format("").replace("**", "").strip() + " ",
+    "svg": _svg,
+    "printed": _printed,
+    "plain": text_of,
+    "md": markdown.words,
+    "md_line": lambda w: markdown.words(w, start=True),
+    "md_text": markdown.text,
+    "md_mark": markdown.mark,
+    "md_table": markdown.table,
+    "md_fence": markdown.fence,
+}
+
+
+def _write(path: Path, data: bytes) -> Path:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
