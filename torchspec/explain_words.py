@@ -79,7 +79,7 @@ DECISIONS = {
 
 def _fields(head: str, facts: list[tuple[str, str]]) -> str:
     width = max((len(name) for name, _ in facts), default=0)
-    lines = [head, ""]
+    lines = [filled(head), ""]
     for name, value in facts:
         label = f"  {name:<{width}}  "
         lines.append(
