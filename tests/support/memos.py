@@ -90,7 +90,7 @@ class Project:
     def ledger(self) -> Path:
         return self.out / "evidence" / "ledger.jsonl"
 
-    def write_spec(self, text: str, *, commit: bool = True, at: str | None = "2026-11-30T12:00:00Z") -> None:
+    def write_spec(self, text: str, *, commit: bool = True, at: str | None = "2020-01-02T12:00:00Z") -> None:
         self.spec.parent.mkdir(exist_ok=True)
         self.spec.write_text(text, encoding="utf-8")
         if commit:

@@ -71,7 +71,8 @@ def _path_problem(
     def convert(found: tuple[x509.Certificate, ...]) -> list[asn1.Certificate]:
         return [asn1.Certificate.load(keys.certificate_der(c)) for c in found]
 
-    context = ValidationContext(trust_roots=convert(pinned), allow_fetching=False, moment=at)
+    authorities = tuple(c for c in pinned if _is_authority(c))  # a colleague who is pinned vouches for nobody else
+    context = ValidationContext(trust_roots=convert(authorities), allow_fetching=False, moment=at)
     validator: Any = CertificateValidator(convert((certificate,))[0], convert(chain), context)
     try:
         asyncio.run(validator.async_validate_usage({"non_repudiation"}))
@@ -80,3 +81,12 @@ def _path_problem(
     except ValidationError as error:
         return str(error).splitlines()[0][:160]
     return None
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        return False

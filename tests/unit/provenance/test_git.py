@@ -91,7 +91,10 @@ def test_a_broken_repository_says_so(tmp_path: Path) -> None:
 
 def test_without_git_it_says_so_and_goes_on(tmp_path: Path, repository: Path) -> None:
     (tmp_path / "a.tspec").write_text("")
-    code = "import sys, pathlib; from torchspec.provenance import git; print(git.describe(pathlib.Path(sys.argv[1])).reason)"
+    code = (
+        "import sys, pathlib; from torchspec.provenance.git import describe; "
+        "print(describe(pathlib.Path(sys.argv[1])).reason)"
+    )
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {
         "PATH": "",
         "PYTHONPATH": str(repository),

@@ -1,0 +1,180 @@
+"""The signature inside a PDF: made, read back, accepted by other tools, and every way to fake one named."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from memos import make_key, small_pdf
+from pypdf import PdfReader, PdfWriter
+
+from torchspec.provenance import pades
+from torchspec.provenance.keys import SigningKey
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    return make_key(tmp_path_factory.mktemp("team") / "keys", person="Ana Pérez 中文")
+
+
+@pytest.fixture(scope="module")
+def signed(key: SigningKey) -> bytes:
+    made = pades.sign_pdf(small_pdf(), key, reason="Decision memo: may it?")
+    assert made.value is not None
+    return made.value
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if not found:
+        package = {"pdfsig": "poppler-utils"}.get(name, name)
+        pytest.fail(f"{name} is needed: `make test` installs it (Debian: {package})", pytrace=False)
+    return found
+
+
+def test_what_was_signed_is_intact(signed: bytes, key: SigningKey) -> None:
+    found = pades.read_pdf(signed)
+    assert found.problem is None
+    assert found.certificate == key.certificate
+    assert found.signed_at is not None
+    assert found.timestamp is None
+    assert len(PdfReader(io.BytesIO(signed)).pages) == 2
+
+
+def test_pdfsig_agrees(signed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "memo.pdf").write_bytes(signed)
+    done = subprocess.run([tool("pdfsig"), tmp_path / "memo.pdf"], capture_output=True, text=True, check=False)
+    assert "Signature is Valid" in done.stdout
+    assert "Total document signed" in done.stdout
+    assert "ETSI.CAdES.detached" in done.stdout
+    assert done.stdout.count("Signature #") == 1
+    assert "Ana Pérez 中文" in done.stdout
+
+
+def test_qpdf_agrees(signed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "memo.pdf").write_bytes(signed)
+    done = subprocess.run([tool("qpdf"), "--check", tmp_path / "memo.pdf"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_only_the_signature_differs_between_two_signings(key: SigningKey, signed: bytes) -> None:
+    again = pades.sign_pdf(small_pdf(), key, reason="Decision memo: may it?")
+    assert again.value is not None
+    assert again.value[: len(small_pdf())] == signed[: len(small_pdf())] == small_pdf()
+
+
+def test_an_ed25519_key_cannot_sign_a_pdf(tmp_path: Path) -> None:
+    refused = pades.sign_pdf(small_pdf(), make_key(tmp_path / "keys", algorithm="ed25519"), reason="x")
+    assert refused.value is None
+    assert refused.diagnostics[0].code == "TS814"
+
+
+@pytest.mark.parametrize("data", [b"", b"%PDF-1.7\n", b"no PDF", b"%PDF-1.7\n" + bytes(1000)])
+def test_what_is_no_pdf_cannot_be_signed_or_read(key: SigningKey, data: bytes) -> None:
+    assert [d.code for d in pades.sign_pdf(data, key, reason="x").diagnostics] == ["TS820"]
+    assert pades.read_pdf(data).problem
+
+
+def test_a_signed_pdf_is_not_signed_again(key: SigningKey, signed: bytes) -> None:
+    assert [d.code for d in pades.sign_pdf(signed, key, reason="x").diagnostics] == ["TS820"]
+
+
+def test_an_encrypted_pdf_cannot_be_signed(key: SigningKey) -> None:
+    writer = PdfWriter(clone_from=io.BytesIO(small_pdf()))
+    writer.encrypt("", "owner", algorithm="AES-256")
+    out = io.BytesIO()
+    writer.write(out)
+    assert [d.code for d in pades.sign_pdf(out.getvalue(), key, reason="x").diagnostics] == ["TS820"]
+
+
+def problem(data: bytes) -> str:
+    found = pades.read_pdf(data).problem
+    assert found is not None
+    return found
+
+
+def test_no_signature() -> None:
+    assert problem(small_pdf()) == "the PDF carries no signature"
+
+
+@pytest.mark.parametrize("extra", [b"\n", b"\0"])
+def test_bytes_after_the_end(signed: bytes, extra: bytes) -> None:
+    assert "does not cover the whole PDF" in problem(signed + extra)
+
+
+def test_a_comment_after_the_end(signed: bytes) -> None:
+    assert problem(signed + b"% a comment\n%%EOF\n")
+
+
+def test_a_cut_end(signed: bytes) -> None:
+    assert problem(signed[:-1])
+
+
+def test_a_page_added_in_an_update(signed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "memo.pdf").write_bytes(signed)
+    writer = PdfWriter(tmp_path / "memo.pdf", incremental=True)
+    writer.add_blank_page(200, 200)
+    out = io.BytesIO()
+    writer.write(out)
+    assert out.getvalue()[: len(signed)] == signed
+    assert len(PdfReader(out).pages) == 3
+    assert "does not cover the whole PDF" in problem(out.getvalue())
+
+
+def test_a_second_signature(key: SigningKey) -> None:
+    once = approve(small_pdf(), key, "First")
+    assert "2 signatures" in problem(approve(once, key, "Second"))
+
+
+def approve(data: bytes, key: SigningKey, field: str) -> bytes:
+    """An approval signature, as other tools make them."""
+    from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
+    from pyhanko.sign import signers
+
+    meta = signers.PdfSignatureMetadata(field_name=field, md_algorithm="sha256")
+    out = signers.sign_pdf(IncrementalPdfFileWriter(io.BytesIO(data)), meta, signer=pades._signer(key))
+    made: bytes = out.getvalue()
+    return made
+
+
+def test_an_approval_is_no_certification(key: SigningKey) -> None:
+    assert "not a certification" in problem(approve(small_pdf(), key, "Signature"))
+
+
+def gap(data: bytes) -> tuple[int, int]:
+    """Where the hex of the signature begins and ends."""
+    start = data.index(b"/Contents <") + len(b"/Contents <")
+    return start, data.index(b">", start)
+
+
+def test_something_hidden_behind_the_signature(signed: bytes) -> None:
+    _, end = gap(signed)
+    hidden = bytearray(signed)
+    hidden[end - 8 : end] = b"deadbeef"
+    assert "something else than a signature" in problem(bytes(hidden))
+
+
+def test_a_certificate_put_in_place_of_the_signers(signed: bytes, tmp_path: Path) -> None:
+    """The same name and dates, another key: only the certificate inside the signature is exchanged."""
+    from asn1crypto import cms, x509
+
+    start, end = gap(signed)
+    content = cms.ContentInfo.load(bytes.fromhex(signed[start:end].decode()).rstrip(b"\0") + b"\0" * 8)
+    other = make_key(tmp_path / "keys", person="Ana Pérez 中文")
+    swapped = cms.CertificateChoices({"certificate": x509.Certificate.load(pades.certificate_der(other.certificate))})
+    content["content"]["certificates"] = cms.CertificateSet([swapped])
+    signer = content["content"]["signer_infos"][0]
+    signer["sid"] = cms.SignerIdentifier(
+        {
+            "issuer_and_serial_number": cms.IssuerAndSerialNumber(
+                {"issuer": swapped.chosen.issuer, "serial_number": swapped.chosen.serial_number}
+            )
+        }
+    )
+    fake = content.dump(force=True).hex().encode()
+    faked = signed[:start] + fake.ljust(end - start, b"0") + signed[end:]
+    assert len(faked) == len(signed)
+    assert problem(faked)
