@@ -59,7 +59,8 @@ class Metric:
 class Axis:
     """An axis of a matrix. `kind`: count (a whole number, at least 1) or name (one of `values`, any if empty).
 
-    `default` None: the author must say it. `headline`: shown in a cell's label even where it has one value.
+    `default` None: the author must say it; "": left out of the matrix unless said.
+    `headline`: shown in a cell's label even where it has one value.
     """
 
     name: str
@@ -75,8 +76,9 @@ class WorkloadKind:
     """A kind of work. `entry`: required, optional or none (the team's own `path:function`).
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
-    `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words -> the values
-    they may take (empty: any). `free_axes`: `shape` may hold any axis, given to the team's function by name.
+    `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words,
+    the values they may take ("count" for a whole number), and the value where the spec says none (None: left out).
+    `free_axes`: `shape` may hold any axis, given to the team's function by name.
     """
 
     name: str
@@ -90,7 +92,7 @@ class WorkloadKind:
     paths: tuple[str, ...] = ()
     items_unit: str | None = None
     items: tuple[str, ...] = ()  # axes whose product is the number of items per call
-    options: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    options: tuple[tuple[str, tuple[str, ...], str | None], ...] = ()
     mask_parameters: tuple[str, ...] = ()
     free_axes: bool = False
 

@@ -22,3 +22,8 @@ def load() -> Catalog:
         relations={row.form: row for row in RELATIONS},
         units={row.name: row for row in UNITS},
     )
+
+
+def plugins() -> dict[str, str]:
+    """Name -> version of every plugin whose rows are in the catalog. None can be loaded yet."""
+    return {}

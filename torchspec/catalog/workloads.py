@@ -19,6 +19,9 @@ def _count(name: str, default: int | None, meaning: str, headline: bool = False)
     return Axis(name, "count", default, meaning, (), headline)
 
 
+#: Left out where the spec does not say: the team's code decides.
+OWN_DTYPE = Axis("dtype", "name", "", "precision of inputs and weights", FLOATS)
+
 ATTENTION = (
     _dtype(),
     Axis("mask", "name", "none", "which positions see which", MASKS),
@@ -29,7 +32,7 @@ ATTENTION = (
 )
 RANK_COUNT = _count("ranks", 1, "processes; the values stand on the backend's line", True)
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
-CONTEXTS = (("model", ()), ("tokenizer", ()), ("data", ()), ("counts", ()))
+STEPS = ("steps", ("count",), None)
 
 WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
@@ -57,7 +60,10 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         paths=("sdpa", "flex_attention"),
         items_unit="tokens",
         items=("batch", "seq"),
-        options=(("score", ("none", "relative_bias", "alibi", "soft_cap")), ("kernel", ("auto", "triton", "flash"))),
+        options=(
+            ("score", ("none", "relative_bias", "alibi", "soft_cap"), None),
+            ("kernel", ("auto", "triton", "flash"), None),
+        ),
         mask_parameters=MASK_PARAMETERS,
     ),
     WorkloadKind(
@@ -75,7 +81,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         beside=("unfused",),
         items_unit="tokens",
         items=("tokens",),
-        options=(("options", ("none", "default")), ("steps", ())),
+        options=(("options", ("none", "default"), "none"), STEPS),
     ),
     WorkloadKind(
         "python",
@@ -86,7 +92,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ALL,
         entry="required",
         beside=("*",),
-        options=(*CONTEXTS, ("steps", ())),
+        options=(STEPS,),
         free_axes=True,
     ),
     WorkloadKind(
@@ -98,7 +104,6 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ONE,
         beside=("*",),
         items_unit="calls",
-        options=(("arguments", ()),),
         free_axes=True,
     ),
     WorkloadKind(
@@ -116,7 +121,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         beside=("prefill", "*"),
         items_unit="tokens",
         items=("batch",),
-        options=(*CONTEXTS, ("layers", ()), ("hidden", ()), ("heads", ()), ("vocabulary", ())),
+        options=tuple((name, ("count",), None) for name in ("layers", "hidden", "heads", "vocabulary")),
     ),
     WorkloadKind(
         "autoencoder",
@@ -136,7 +141,6 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         beside=("*",),
         items_unit="images",
         items=("batch",),
-        options=CONTEXTS,
     ),
     WorkloadKind(
         "cutedsl",
@@ -181,7 +185,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ),
         RANKS,
         items_unit="calls",
-        options=(("transport", ("gloo", "nccl", "torchcomms")),),
+        options=(("transport", ("gloo", "nccl", "torchcomms"), None),),
     ),
     WorkloadKind(
         "fsdp2",
@@ -199,7 +203,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         entry="optional",
         items_unit="samples",
         items=("batch",),
-        options=(*CONTEXTS, ("steps", ())),
+        options=(STEPS,),
     ),
     WorkloadKind(
         "ddp",
@@ -217,7 +221,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         entry="optional",
         items_unit="samples",
         items=("batch",),
-        options=(*CONTEXTS, ("steps", ())),
+        options=(STEPS,),
     ),
     WorkloadKind(
         "checkpoint",
@@ -228,7 +232,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ALL,
         entry="optional",
         items_unit="samples",
-        options=(("steps", ()),),
+        options=(STEPS,),
     ),
     WorkloadKind(
         "ingested",
@@ -237,6 +241,5 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ("infer",),
         (),
         ALL,
-        options=(("share", ()),),
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchspec.core.canon import sha256_hex
 from torchspec.core.diagnostics import Diagnostic, Span
 
 
@@ -35,11 +36,16 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
-    """A spec file that was read: path relative to the main spec's folder, SHA-256 of its bytes."""
+class FileText:
+    """A file that was read, of the spec or of the team: path relative to the main spec's folder, and its bytes."""
 
     path: str
-    sha256: str
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes, 64 hex digits."""
+        return sha256_hex(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +320,7 @@ class CheckedSpec:
     name: str  # the main spec's file name without suffix
     file: str  # as given
     folder: str  # the main spec's folder, where relative paths start
-    sources: tuple[SourceText, ...]
+    sources: tuple[FileText, ...]
     upgrade: UpgradeDecl
     params: tuple[ParamDecl, ...]
     frozen: FrozenDecl
@@ -334,7 +340,7 @@ class CheckedSpec:
     removed: tuple[CheckedCell, ...]  # by `except`
     gates: tuple[CheckedGate, ...]  # one for each used set and line, a set without a matching cell included
     budget: dict[str, Any]  # fields of model.plan.Budget that `measure {}` sets
-    files: tuple[tuple[str, str, str], ...]  # team files: path, sha256, text
+    files: tuple[FileText, ...]  # the team's own code
     meta: dict[str, Any]
     silenced: tuple[tuple[Text, Text], ...]  # warning code, reason
     span: Span  # the `tspec` line

@@ -1,0 +1,386 @@
+"""The control: upgrade and window, frozen work, baseline and candidates, backends, rollback, measure and meta."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torchspec.check.bind import Bound
+from torchspec.check.gates import text_of, texts
+from torchspec.check.spec import (
+    BackendDecl,
+    FrozenDecl,
+    OptionalDecl,
+    Quantity,
+    RollbackDecl,
+    SideDecl,
+    StageDecl,
+    Text,
+    UpgradeDecl,
+)
+from torchspec.check.structure import Context, after, walk
+from torchspec.check.units import positive, wanted
+from torchspec.core.diagnostics import Label, Span
+from torchspec.syntax.ast import Statement, Value
+
+_PYTHON = re.compile(r"3\.[0-9]{1,2}")
+_VERSION = r"[0-9A-Za-z][0-9A-Za-z.!+_-]*"
+_PINNED = re.compile(rf"([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._,-]+\])?\s*===?\s*{_VERSION}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Variables that the harness sets itself, or that would let one side load other code.
+_RESERVED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PATH", "HOME")
+_SETTINGS: dict[str, tuple[str, ...]] = {
+    "float32_matmul_precision": ("highest", "high", "medium"),
+    "deterministic_algorithms": ("on", "off", "warn"),
+    "cudnn_benchmark": ("on", "off"),
+    "cudnn_deterministic": ("on", "off"),
+    "allow_tf32": ("on", "off"),
+    "reduced_precision_reductions": ("on", "off"),
+    "flush_denormal": ("on", "off"),
+    "attention_backend": ("auto", "math", "flash", "efficient", "cudnn"),
+}
+_COMPILE: dict[str, tuple[str, ...]] = {
+    "mode": ("default", "reduce_overhead", "max_autotune", "max_autotune_no_cudagraphs"),
+    "cache": ("cold", "warm"),
+    "backend": ("inductor", "eager", "aot_eager", "cudagraphs"),
+}
+DEFAULT_SEED = 0
+
+
+def upgrade(context: Context, bound: Bound) -> UpgradeDecl | None:
+    title = bound.one()
+    inner = walk(context, "upgrade", bound.statement.block or ())
+    window = inner.get("window", [None])[0]
+    start, end = (window.one(0), window.one(1)) if window else (None, None)
+    if start is not None and end is not None and start.text > end.text:
+        label = (Label(start.span, "it begins here"),)
+        context.say("TS411", "the window ends before it begins", end.span, "swap the dates", label)
+    stages: list[StageDecl] = []
+    for line in inner.get("stage", []):
+        name, until = line.one(0), line.one(0, "until")
+        if name is None:
+            continue
+        if until is None:
+            if "until" not in line.places and not line.statement.broken:
+                context.say("TS203", "`stage` lacks `until` and a date", after(line.statement))
+            continue
+        if any(s.name.text == name.text for s in stages):
+            context.say("TS219", f"there are two stages `{name.text}`", name.span, "rename one")
+            continue
+        if start is not None and end is not None and not start.text <= until.text <= end.text:
+            label = (Label(end.span, "the window ends here"),)
+            context.say("TS412", f"stage `{name.text}` ends outside of the window", until.span, None, label)
+        said = line.one(1, "until") or line.one(1)
+        stages.append(StageDecl(Text(name.text, name.span), Text(until.text, until.span), said.text if said else ""))
+    if title is None:
+        return None
+
+    def only(word: str) -> Text | None:
+        lines = inner.get(word)
+        return text_of(lines[0].one()) if lines else None
+
+    caveats = tuple(c for c in (text_of(line.one()) for line in inner.get("caveat", [])) if c is not None)
+    return UpgradeDecl(
+        Text(title.text, title.span),
+        only("owner"),
+        only("asks"),
+        text_of(start),
+        text_of(end),
+        tuple(stages),
+        caveats,
+        bound.statement.span,
+    )
+
+
+def frozen(context: Context, bound: Bound | None) -> FrozenDecl:
+    if bound is None:
+        return FrozenDecl(None, (), (), (), DEFAULT_SEED, None, None)
+    inner = walk(context, "frozen", bound.statement.block or ())
+    python = inner["python"][0].one() if "python" in inner else None
+    if python is not None and not _PYTHON.fullmatch(python.text):
+        hint = 'for example: python "3.12"'
+        context.say("TS407", f'"{python.text}" is not a Python version of major and minor', python.span, hint)
+    packages: list[Text] = []
+    names: dict[str, Span] = {}
+    for line in inner.get("package", []):
+        for value in line.many():
+            _package(context, value, packages, names)
+    env: dict[str, tuple[Text, Text]] = {}
+    for line in inner.get("env", []):
+        variable, setting = line.one(0), line.one(1)
+        if variable is None or setting is None:
+            continue
+        if not _VARIABLE.fullmatch(variable.text) or variable.text in _RESERVED or "\0" in setting.text:
+            hint = "both sides must load the same code from the same places"
+            context.say("TS405", f"`{variable.text}` cannot be set by a spec", variable.span, hint)
+        elif variable.text in env:
+            label = (Label(env[variable.text][0].span, "first here"),)
+            context.say("TS219", f"`{variable.text}` is set twice", variable.span, "keep one", label)
+        else:
+            env[variable.text] = (Text(variable.text, variable.span), Text(setting.text, setting.span))
+    seed = inner["seed"][0].one() if "seed" in inner else None
+    seed_number = seed.number if seed is not None and isinstance(seed.number, int) else DEFAULT_SEED
+    if seed is not None and seed_number >= 2**63:
+        context.say("TS408", "a seed is below 2**63", seed.span)
+    power = inner["power"][0].one() if "power" in inner else None
+    if power is not None and power.text not in ("mains", "battery"):
+        context.unknown("TS409", "power", power.text, power.span, ("mains", "battery"))
+    return FrozenDecl(
+        text_of(python),
+        tuple(packages),
+        tuple(env.values()),
+        _settings(context, inner),
+        seed_number,
+        text_of(power),
+        bound.statement.span,
+    )
+
+
+def _package(context: Context, value: Value, packages: list[Text], names: dict[str, Span]) -> None:
+    match = _PINNED.fullmatch(value.text)
+    if match is None:
+        name = re.split(r"[^A-Za-z0-9._-]", value.text)[0] or "numpy"
+        hint = f'for example: package "{name}==1.2.3"'
+        context.say("TS403", f'"{value.text}" does not pin one version', value.span, hint)
+        return
+    name = re.sub(r"[-_.]+", "-", match[1]).lower()
+    if name == "torch":
+        hint = "its version stands on the lines `baseline` and `candidate`"
+        context.say("TS404", "torch is what differs, so it cannot be frozen", value.span, hint)
+    elif name in names:
+        label = (Label(names[name], "first here"),)
+        context.say("TS219", f"{name} is pinned twice", value.span, "keep one", label)
+    else:
+        names[name] = value.span
+        packages.append(Text(value.text, value.span))
+
+
+def _settings(context: Context, inner: dict[str, list[Bound]]) -> tuple[tuple[Text, Text], ...]:
+    made: dict[str, tuple[Text, Text]] = {}
+    for line in inner.get("setting", []):
+        name, value = line.one(0), line.one(1)
+        if name is None or value is None:
+            continue
+        if name.text not in _SETTINGS:
+            context.unknown("TS409", "setting", name.text, name.span, _SETTINGS)
+        elif value.text not in _SETTINGS[name.text]:
+            context.unknown("TS409", f"value of {name.text}", value.text, value.span, _SETTINGS[name.text])
+        elif name.text in made:
+            context.say("TS219", f"`{name.text}` is set twice", name.span, "keep one")
+        else:
+            made[name.text] = (Text(name.text, name.span), Text(value.text, value.span))
+    for line in inner.get("compile", []):
+        for key, allowed in _COMPILE.items():
+            value = line.one(name=key)
+            if value is None:
+                continue
+            if value.text not in allowed:
+                context.unknown("TS409", f"compile {key}", value.text, value.span, allowed)
+            else:
+                place = line.places[key]
+                made[f"compile.{key}"] = (Text(f"compile.{key}", place), Text(value.text, value.span))
+    return tuple(made.values())
+
+
+def sides(context: Context, bound: Bound) -> list[SideDecl]:
+    """The versions of one `baseline` or `candidate` line."""
+    role = bound.statement.word
+    torch, python, path = bound.many(name="torch"), bound.many(name="python"), bound.many(name="path")
+    may_differ = texts(bound.many(name="may_differ"))
+    line = bound.statement.span
+    if torch and python and (len(torch) > 1 or len(python) > 1):
+        message = "with an interpreter, one version of torch stands on a line"
+        context.say("TS401", message, python[0].span, f"begin another line with `{role}`")
+        return []
+    if not torch and not python:
+        if not bound.statement.broken and not {"torch", "python"} & bound.places.keys():
+            hint = f'for example: {role} torch "2.14.1", or {role} python "envs/new/bin/python"'
+            context.say("TS401", f"`{role}` says neither `torch` nor `python`", after(bound.statement), hint)
+        return []
+    for value in (*torch, *python):
+        if not value.text.strip() or "\0" in value.text:
+            context.say("TS401", "this is empty", value.span)
+            return []
+    one_path = text_of(path[0]) if path else None
+    if torch and python:
+        version, interpreter = torch[0], python[0]
+        return [SideDecl(role, text_of(version), text_of(interpreter), one_path, may_differ, interpreter.span, line)]
+    main = torch or python
+    made: list[SideDecl] = []
+    for value in main:
+        for way in path or (None,):
+            span = value.span if len(main) > 1 or way is None else way.span
+            as_torch, as_python = (text_of(value), None) if torch else (None, text_of(value))
+            made.append(SideDecl(role, as_torch, as_python, text_of(way), may_differ, span, line))
+    return made
+
+
+def backends(
+    context: Context, lines: list[Bound], optional_lines: list[Bound]
+) -> tuple[list[BackendDecl], list[OptionalDecl]]:
+    catalog = context.catalog
+    named: dict[str, Bound] = {}
+    for line in lines:
+        name = line.one()
+        if name is None:
+            continue
+        if name.text not in catalog.backends:
+            context.unknown("TS211", "backend", name.text, name.span, catalog.backends)
+        elif name.text in named:
+            first = named[name.text].statement.span
+            context.say(
+                "TS219", f"backend `{name.text}` stands twice", name.span, "keep one", (Label(first, "first here"),)
+            )
+        else:
+            named[name.text] = line
+    optionals: dict[str, OptionalDecl] = {}
+    for line in optional_lines:
+        name = line.one()
+        if name is None:
+            continue
+        if name.text not in named:
+            context.unknown("TS211", "declared backend", name.text, name.span, named)
+        elif name.text in optionals:
+            context.say("TS219", f"`optional {name.text}` stands twice", name.span, "keep one")
+        else:
+            because, until = text_of(line.one(name="because")), text_of(line.one(name="until"))
+            optionals[name.text] = OptionalDecl(Text(name.text, name.span), because, until, line.statement.span)
+    made = [_backend(context, name, line, optionals.get(name)) for name, line in named.items()]
+    return made, list(optionals.values())
+
+
+def _backend(context: Context, name: str, line: Bound, optional: OptionalDecl | None) -> BackendDecl:
+    row = context.catalog.backends[name]
+    threads = line.one(name="threads")
+    over, launcher = line.one(name="over"), line.one(name="launcher")
+    ranks: list[int] = []
+    for value in line.many(name="ranks"):
+        if value.number == 0 or value.number in ranks:
+            message = (
+                f"{value.text} stands twice in this list" if value.number else "`ranks` are whole numbers from 1 on"
+            )
+            context.say("TS308", message, value.span)
+        elif isinstance(value.number, int):
+            ranks.append(value.number)
+    if threads is not None and threads.number == 0:
+        context.say("TS308", "`threads` is a whole number from 1 on", threads.span)
+    for word in ("over", "ranks", "launcher"):
+        if word in line.places and not row.over:
+            context.say("TS202", f"`{word}` belongs to backend distributed", line.places[word], "remove it")
+    if row.over:
+        if over is None and "over" not in line.places and not line.statement.broken:
+            hint = "for example: backend distributed  over cpu  ranks 1, 2"
+            context.say("TS203", f"`{name}` lacks `over` and a device backend", after(line.statement), hint)
+        elif over is not None and over.text not in row.over:
+            context.unknown("TS211", "backend to be distributed over", over.text, over.span, row.over)
+        if launcher is not None and launcher.text not in row.launchers:
+            context.unknown("TS211", "launcher", launcher.text, launcher.span, row.launchers)
+    named = line.one()
+    return BackendDecl(
+        Text(name, named.span if named else line.statement.span),
+        threads.number if threads is not None and isinstance(threads.number, int) else None,
+        texts(line.many(name="hardware")),
+        text_of(line.one(name="wheels")),
+        text_of(over),
+        tuple(ranks) or ((1,) if row.over else ()),
+        text_of(launcher) or (Text(row.launchers[0], line.statement.span) if row.launchers else None),
+        optional,
+        line.statement.span,
+    )
+
+
+def rollback(context: Context, bound: Bound | None) -> RollbackDecl | None:
+    if bound is None:
+        return None
+    inner = walk(context, "rollback", bound.statement.block or ())
+    line = inner.get("rehearse", [None])[0]
+    if line is None:
+        if not bound.statement.broken and not any(s.broken for s in bound.statement.block or ()):
+            hint = "for example: rehearse baseline  within 10 min"
+            context.say("TS207", "`rollback` has no `rehearse`", bound.statement.word_span, hint)
+        return None
+    target = line.one()
+    if target is not None and target.text != "baseline":
+        context.unknown("TS231", "thing to go back to", target.text, target.span, ("baseline",))
+    value = line.one(name="within")
+    within: Quantity | None = None
+    if value is None:
+        if "within" not in line.places and not line.statement.broken:
+            context.say(
+                "TS203", "`rehearse` lacks `within` and a time", after(line.statement), "for example: within 10 min"
+            )
+    else:
+        within = wanted(context, value, "time", "how long going back may take")
+        if not positive(context, within, "how long going back may take", value.span):
+            within = None
+    reload: list[Text] = []
+    for reloaded in inner.get("reload", []):
+        for item in reloaded.many():
+            if item.text not in ("checkpoint", "export"):
+                context.unknown("TS216", "thing to reload", item.text, item.span, ("checkpoint", "export"))
+            elif item.text not in [r.text for r in reload]:
+                reload.append(Text(item.text, item.span))
+    manual = tuple(t for t in (text_of(m.one()) for m in inner.get("manual", [])) if t is not None)
+    if target is None or within is None:
+        return None
+    return RollbackDecl(Text(target.text, target.span), within, tuple(reload), manual, bound.statement.span)
+
+
+def measure(context: Context, bound: Bound | None) -> dict[str, Any]:
+    """Fields of `model.plan.Budget` that the spec sets."""
+    if bound is None:
+        return {}
+    inner = walk(context, "measure", bound.statement.block or ())
+    made: dict[str, Any] = {}
+    for word, name, scale in (
+        ("cell", "cell_s", 1.0),
+        ("run", "run_s", 1.0),
+        ("timeout", "timeout_s", 1.0),
+        ("block", "block_ms", 1e3),
+    ):
+        value = inner[word][0].one() if word in inner else None
+        quantity = wanted(context, value, "time", f"`{word}`")
+        if value is not None and quantity is not None and positive(context, quantity, f"`{word}`", value.span):
+            made[name] = float(value.number or 0) if word == "block" and value.unit == "ms" else quantity.value * scale
+    for word in ("builds", "rounds"):
+        value = inner[word][0].one() if word in inner else None
+        if value is not None and isinstance(value.number, int):
+            if not 1 <= value.number <= 10000:
+                context.say("TS308", f"`{word}` is a whole number from 1 to 10000", value.span)
+            made[word] = value.number
+    if "pairs" in inner:
+        low, high = inner["pairs"][0].one(0), inner["pairs"][0].one(1)
+        if low is not None and high is not None and isinstance(low.number, int) and isinstance(high.number, int):
+            if not 2 <= low.number <= high.number <= 10000:
+                context.say("TS308", "`pairs` go from at least 2 to no fewer", low.span, "for example: pairs 3 to 8")
+            made["min_pairs"], made["max_pairs"] = low.number, high.number
+    value = inner["malloc"][0].one() if "malloc" in inner else None
+    if value is not None:
+        if value.text not in ("tuned", "default"):
+            context.unknown("TS216", "malloc", value.text, value.span, ("tuned", "default"))
+        made["tuned_malloc"] = value.text == "tuned"
+    return made
+
+
+def meta(statements: tuple[Statement, ...], context: Context) -> dict[str, Any]:
+    """A team's own keys: one value, a list, or a block, as JSON."""
+    made: dict[str, Any] = {}
+    for statement in statements:
+        if not statement.word:
+            continue
+        if statement.word in made:
+            context.say("TS206", f"`{statement.word}` stands twice", statement.word_span, "rename one")
+            continue
+        values = [_json(v) for group in statement.arguments for v in group]
+        if statement.block is not None:
+            inner = meta(statement.block, context)
+            made[statement.word] = {"values": values, **inner} if values else inner
+        else:
+            made[statement.word] = values[0] if len(values) == 1 else values
+    return made
+
+
+def _json(value: Value) -> Any:
+    if value.kind == "number" and value.unit is None:
+        return value.number
+    return value.text if value.kind != "number" else value.written

@@ -1,0 +1,30 @@
+"""What a syntax error means: the label that the samples of `grammar/syntax_errors.json` gave its place, in words."""
+
+from __future__ import annotations
+
+from torchspec.core.diagnostics import Diagnostic
+from torchspec.syntax._tables import LABELS
+from torchspec.syntax.lexical import Token
+
+#: label -> (code, message, hint); `{}` stands for the token's text.
+_WORDS: dict[str, tuple[str, str, str | None]] = {
+    "line begins": (
+        "TS121",
+        "a line begins with a word, not with `{}`",
+        "one line is one statement: a word, then its values",
+    ),
+    "comma first": ("TS112", "a comma joins two values; there is none before this one", "remove the comma"),
+    "comma last": ("TS112", "a value is missing after the comma", "a list stands on one line"),
+    "comma twice": ("TS112", "two commas with nothing between", "remove one"),
+    "unit alone": ("TS123", "`{}` is a unit, and a number comes before a unit", "unit names cannot be names"),
+    "unit name": ("TS123", "`{}` is the name of a unit and cannot be a word", "choose another name"),
+    "brace": ("TS119", "`{{` ends the line of a word", "begin the line with a word"),
+}
+
+
+def syntax_error(state: int, token: Token, file: str) -> Diagnostic:
+    """The diagnostic for a token that cannot stand where it does."""
+    label = LABELS.get((state, token.type), "line begins" if token.type != "UNIT" else "unit alone")
+    code, message, hint = _WORDS[label]
+    shown = token.text if len(token.text) <= 40 else token.text[:39] + "…"
+    return Diagnostic(code, message.format(shown.strip() or "the end of the line"), token.span(file), hint=hint)
