@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchspec.catalog import Catalog
-from torchspec.check.policy_words import RANK, bound_of, limit_text, lines, metric_of, rank
+from torchspec.check.policy_words import RANK, bound_of, limit_text, lines, metric_of, rank, required_cells
 from torchspec.check.spec import CheckedSpec, GateLine, GateSetDecl
 from torchspec.core.diagnostics import Diagnostic, Label
 
@@ -47,14 +47,11 @@ def _said(line: GateLine) -> bool:
 
 
 def _rollback(spec: CheckedSpec) -> list[Diagnostic]:
-    optional = {b.name.text for b in spec.backends if b.optional is not None}
-    lanes = {w.name.text for w in spec.workloads if w.lane is not None}
+    required = required_cells(spec)
+    if not required:
+        return []  # said by itself: whatever the gates say, nothing has to pass
     answers = [g for g in spec.gates if g.line.decision is not None and g.line.decision.text == "rollback"]
-    deciding = [
-        g
-        for g in answers
-        if any(spec.cells[c].backend not in optional and spec.cells[c].workload not in lanes for c in g.cells)
-    ]
+    deciding = [g for g in answers if required & set(g.cells)]
     if not deciding:
         place = spec.gate_sets[0].name.span if spec.gate_sets else spec.span
         message = "no outcome leads to rollback"

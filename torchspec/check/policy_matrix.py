@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchspec.check.policy_words import lane_workloads, required_cells
 from torchspec.check.spec import CheckedSpec
 from torchspec.core.diagnostics import Diagnostic, Label
 
@@ -60,15 +61,8 @@ def _cells_without_gates(spec: CheckedSpec) -> list[Diagnostic]:
 
 
 def _required(spec: CheckedSpec) -> list[Diagnostic]:
-    lanes = {w.name.text for w in spec.workloads if w.lane is not None}
-    optional = {b.name.text: b for b in spec.backends if b.optional is not None}
-    if any(c.backend not in optional and c.workload not in lanes for c in spec.cells):
-        found = []
-    else:
-        place = spec.upgrade.title.span
-        labels = tuple(Label(b.optional.span, "optional") for b in optional.values() if b.optional is not None)
-        hint = "keep at least one backend required for a workload outside of lanes: otherwise the fleet always defers"
-        found = [Diagnostic("TS508", "nothing has to pass: no required row is left", place, labels, hint)]
+    lanes = lane_workloads(spec)
+    found = []
     for backend in spec.backends:
         served = [c.workload for c in spec.cells if c.backend == backend.name.text]
         if backend.optional is None and served and all(name in lanes for name in served):
@@ -80,6 +74,11 @@ def _required(spec: CheckedSpec) -> list[Diagnostic]:
                     hint=f"run a workload outside of lanes on {backend.name}, or make it optional",
                 )
             )
+    if not found and not required_cells(spec):
+        labels = tuple(Label(b.optional.span, "optional") for b in spec.backends if b.optional is not None)
+        hint = "keep at least one backend required for a workload outside of lanes: otherwise the fleet always defers"
+        message = "nothing has to pass: no required row is left"
+        found.append(Diagnostic("TS508", message, spec.upgrade.title.span, labels, hint))
     return found
 
 
@@ -87,14 +86,19 @@ def _excepts(spec: CheckedSpec) -> list[Diagnostic]:
     found = []
     left = {cell.workload for cell in spec.cells}
     for workload in spec.workloads:
-        idle = [e for e in workload.excepts if not e.removed]
+        taken: set[int] = set()
+        idle = []
+        for exclusion in workload.excepts:
+            if not set(exclusion.removed) - taken:
+                idle.append(exclusion)
+            taken |= set(exclusion.removed)
         for exclusion in idle:
             found.append(
                 Diagnostic(
                     "TS515",
                     f"this `except` removes nothing from `{workload.name}`",
                     exclusion.span,
-                    hint="no combination of the matrix matches all of its values, or an earlier `except` took it",
+                    hint="no combination that is left has all of these values: correct them, or remove the line",
                 )
             )
         if workload.excepts and workload.name.text not in left and len(idle) < len(workload.excepts):

@@ -13,18 +13,15 @@ from torchspec.core.versions import is_exact
 
 
 def find(spec: CheckedSpec) -> Iterator[Diagnostic]:
-    sides = [spec.baseline, *spec.candidates]
-    for side in sides:
+    for side in (spec.baseline, *spec.candidates):
         yield from _version(side)
-    for index, candidate in enumerate(spec.candidates):
-        twin = next((o for o in sides[: index + 1] if _same(o, candidate)), None)
-        if twin is not None and not candidate.may_differ:
-            what = "baseline" if twin.role == "baseline" else "another candidate"
+    for candidate in spec.candidates:
+        if _same(spec.baseline, candidate) and not candidate.may_differ:
             yield Diagnostic(
                 "TS517",
-                f"this candidate is the same as {what}",
+                "this candidate is the same as the baseline",
                 candidate.span,
-                labels=(Label(twin.span, what),),
+                labels=(Label(spec.baseline.span, "the baseline"),),
                 hint="give it another version, another `path` of the workload, or another interpreter",
             )
 

@@ -34,10 +34,22 @@ def bound_of(catalog: Catalog, line: GateLine) -> Bound | None:
     return bound(metric_of(catalog, line), line.form, line.op, line.limit.value if line.limit is not None else None)
 
 
+def lane_workloads(spec: CheckedSpec) -> set[str]:
+    """Names of the workloads that stand in a lane."""
+    return {w.name.text for w in spec.workloads if w.lane is not None}
+
+
+def required_cells(spec: CheckedSpec) -> set[int]:
+    """Positions of the cells whose row votes with its own decision: a required backend, outside of lanes."""
+    optional = {b.name.text for b in spec.backends if b.optional is not None}
+    lanes = lane_workloads(spec)
+    return {i for i, c in enumerate(spec.cells) if c.backend not in optional and c.workload not in lanes}
+
+
 def limit_text(line: GateLine) -> str:
-    """The line's limit as the author wrote it: `growth <= 3 %`, `holds`."""
+    """The line's limit as the author wrote it: `growth <= 3 %`, `holds`, `identical  repeats 20`."""
     if line.limit is None:
-        return line.form
+        return f"{line.form}  repeats {line.repeats}" if line.repeats is not None else line.form
     form = "" if line.form == "absolute" else f"{line.form} "
     return f"{form}{line.op} {line.limit.text}"
 

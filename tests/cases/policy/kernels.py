@@ -1,0 +1,5 @@
+"""Named by the cases; never run by them."""
+
+
+def build() -> None:
+    raise NotImplementedError
