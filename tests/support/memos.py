@@ -100,13 +100,21 @@ class Project:
     def plan(self, limit: float = 1.0) -> Plan:
         """The plan that a compiler would make of the spec as it is on disk; its limits are `limit`."""
         plan = make_plan({"cpu": "required"}, {"attention": ["cpu"]}, {"latency.p50": "isolate", "runs": "defer"})
+        ids = {c.id: digest(c.id)[:12] for c in plan.cells}
         gates = tuple(
-            replace(g, limit=replace(g.limit, value=limit, text=f"<= {limit:g}"), text=f"{g.metric} <= {limit:g}")
-            if g.limit.value is not None
-            else g
-            for g in plan.gates
+            replace(
+                gate,
+                id=digest(gate.id)[:12],
+                cells=tuple(ids[c] for c in gate.cells),
+                limit=gate.limit
+                if gate.limit.value is None
+                else replace(gate.limit, value=limit, text=f"<= {limit:g}"),
+            )
+            for gate in plan.gates
         )
-        return replace(plan, gates=gates, spec=(SpecFile("small.tspec", sha256_hex(self.spec.read_bytes())),))
+        cells = tuple(replace(c, id=ids[c.id]) for c in plan.cells)
+        spec = (SpecFile("small.tspec", sha256_hex(self.spec.read_bytes())),)
+        return replace(plan, gates=gates, cells=cells, spec=spec)
 
     def compile(self, limit: float = 1.0) -> lock.Locked:
         """Writes plan, harness and lock as `torchspec compile` would, and remembers the plan."""
