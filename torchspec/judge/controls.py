@@ -1,0 +1,208 @@
+"""Broken controls and the bench's own controls: may this evidence be judged, and could it have shown the change?
+
+A broken control is a difference between the sides that was not declared; whatever was measured under it is an error.
+The bench's controls are the baseline against itself, which must not fail, and a planted regression, which must be seen.
+Must not judge a candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torchspec.judge import pairs as pairing
+from torchspec.judge import words
+from torchspec.judge.finding import Question, in_form
+from torchspec.judge.records import Evidence, Run
+from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, mean_bounds, nominal_level, visible_shift
+from torchspec.judge.timing import Scale, scale_of, side_of, spread_of_equals, stem_of
+from torchspec.model.evidence import Record
+from torchspec.model.plan import Plan
+
+#: Part of every environment, and not of the work.
+INSTALLERS = ("pip", "uv", "wheel")
+OWN_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+MEASURED = ("timing", "sample", "fact")
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What one control says of one gate. `outcome` is pass or fail, error where it could not be measured."""
+
+    what: str
+    outcome: str
+    reason: str
+    shown: dict[str, Any]
+
+
+# The bench's own controls.
+
+
+def of_gate(question: Question, records: dict[str, list[Record]]) -> list[Control]:
+    """The controls recorded for a timing gate's metric on its cell, judged with the gate's own limit."""
+    mine = [r for r in records.get("control", []) if r.body.get("metric") == question.metric.name]
+    latest = {str(r.body.get("what")): r for r in mine}
+    if question.bound is None:
+        return []
+    return [
+        _control(question, latest[what], records.get("timing", [])) for what in ("same", "planted") if what in latest
+    ]
+
+
+def _control(question: Question, record: Record, timings: Sequence[Record]) -> Control:
+    body = record.body
+    what = str(body["what"])
+    shown: dict[str, Any] = {
+        "cell": question.cell,
+        "candidate": question.candidate,
+        "metric": question.metric.name,
+        "limit": question.says,
+        "what": what,
+        "planted": body.get("planted"),
+        "evidence": [record.seq],
+    }
+    seqs = set(body.get("timing") or [])
+    mine = [r for r in timings if r.seq in seqs] if seqs else list(timings)
+    scale = scale_of(question)
+    stem = stem_of(question.metric.name)
+    found = pairing.collect(mine, what, None, stem, body.get("planted") if what == "planted" else None)
+    if len(found) < 2 or scale.tau is None:
+        why = words.sentence(body.get("error")) if body.get("error") else "fewer than two pairs of it were measured"
+        return Control(what, "error", f"the control could not be measured: {why}", shown)
+    shown["evidence"] = [record.seq, *(seq for pair in found for seq in pair.seqs)]
+    values = scale.values(found)
+    spread = spread_of_equals(scale, pairing.collect(timings, "same", None, stem)) if what == "planted" else None
+    alpha = CONFIRM_ALPHA if what == "same" else ALPHA
+    level = nominal_level(alpha, max(2, min(question.first, len(found))), max(question.last, len(found)))
+    bounds = mean_bounds(values, level, spread)
+    estimate, low, high = in_form(question, scale.out(bounds.mean), scale.out(bounds.low), scale.out(bounds.high))
+    visible = math.expm1(min(visible_shift(bounds), 700.0))
+    shown |= {"estimate": estimate, "low": low, "high": high, "pairs": len(found), "visible": visible}
+    beyond = side_of(bounds, scale.tau, scale.upper) == "beyond"
+    return _same(shown, beyond, scale) if what == "same" else _planted(question, shown, beyond)
+
+
+def _same(shown: dict[str, Any], beyond: bool, scale: Scale) -> Control:
+    form = scale.question.limit.form
+    text = words.figure(form, shown["estimate"], None)
+    if beyond:
+        reason = (
+            f"the baseline against itself is beyond the limit, at {text}: this machine shows changes that are not there"
+        )
+        return Control("same", "fail", reason, shown)
+    return Control("same", "pass", f"the baseline against itself: {text}, not beyond the limit", shown)
+
+
+def _planted(question: Question, shown: dict[str, Any], beyond: bool) -> Control:
+    planted = words.percent(float(shown["planted"] or 0.0))
+    if beyond:
+        return Control("planted", "pass", f"a planted change of {planted} was seen", shown)
+    least = shown["visible"] if math.isfinite(shown["visible"]) else None
+    can = f"; it could have told a change of {words.percent(least)} from none" if least else ""
+    reason = (
+        f"this machine cannot see {planted} today: a planted change of that size was not told from the limit "
+        f"({question.says}){can}"
+    )
+    return Control("planted", "fail", reason, shown)
+
+
+# Differences that were not declared.
+
+
+def broken(plan: Plan, evidence: Evidence) -> list[dict[str, Any]]:
+    """Every broken control: those the harness recorded, and those the judge finds in what both sides recorded."""
+    found = [
+        {**record.body, "run": record.run, "seq": record.seq}
+        for kinds in (*evidence.by_place.values(), *evidence.by_candidate.values())
+        for record in kinds.get("control.broken", [])
+    ]
+    for run in evidence.runs:
+        if run.used:
+            found += _environments(plan, run)
+    for (cell, candidate), kinds in evidence.by_place.items():
+        found += _frozen(cell, candidate, kinds, evidence.frozen.get(cell, []))
+    unique: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in found:
+        key = (one["run"], one.get("candidate"), one.get("cell"), one["what"])
+        unique.setdefault(key, one)
+    return sorted(unique.values(), key=lambda one: one["seq"])
+
+
+def breaks(one: dict[str, Any], cell: str, candidate: str, kinds: dict[str, list[Record]]) -> bool:
+    """Whether a broken control spoils what was measured of a cell: the same run gave evidence of it or its ending."""
+    if one.get("candidate") not in (candidate, None) or one.get("cell") not in (cell, None):
+        return False
+    runs = {record.run for kind in MEASURED for record in kinds.get(kind, [])}
+    runs |= {record.run for record in kinds.get("cell.done", [])[-1:]}
+    return one["run"] in runs
+
+
+def _environments(plan: Plan, run: Run) -> Iterator[dict[str, Any]]:
+    """Differences between the two environments of one run that the plan does not declare."""
+    for candidate in [side for side in plan.candidates if (side.id, "baseline") in run.environments]:
+        one = run.environments[candidate.id, "baseline"]
+        two = run.environments.get((candidate.id, candidate.id))
+        if two is None:
+            continue
+
+        def difference(what: str, a: Any, b: Any, reason: str, seq: int = two.seq, who: str = candidate.id) -> Any:
+            shown = {"candidate": who, "cell": None, "what": what, "baseline": a, "candidate_value": b}
+            return {**shown, "reason": reason, "run": run.id, "seq": seq}
+
+        for side, record in ((plan.baseline, one), (candidate, two)):
+            have = str((record.body.get("torch") or {}).get("version", "")).split("+")[0]
+            if side.torch is not None and have != side.torch.split("+")[0]:
+                reason = f"the plan names torch {side.torch}; {side.id} holds {have or 'none'}"
+                yield difference(f"torch of {side.id}", side.torch, have, reason)
+            python = str(record.body.get("python", ""))
+            wanted = plan.frozen.python
+            if wanted and ".".join(python.split(".")[:2]) != wanted:
+                yield difference(f"python of {side.id}", wanted, python, f"the plan freezes Python {wanted}")
+        for part in ("python", "env", "threads", "settings", "digests", "malloc"):
+            a, b = _comparable(part, one.body.get(part)), _comparable(part, two.body.get(part))
+            if a != b:
+                yield difference(part, a, b, f"the two sides differ in {part}")
+        allowed = {"torch", *INSTALLERS, *(one.body.get("torch_pins") or []), *(two.body.get("torch_pins") or [])}
+        here, there = one.body.get("packages") or {}, two.body.get("packages") or {}
+        patterns = [_normal(pattern) for pattern in candidate.may_differ]
+        for name in sorted({*here, *there}):
+            declared = name in allowed or any(fnmatchcase(_normal(name), pattern) for pattern in patterns)
+            if here.get(name) != there.get(name) and not declared:
+                words_of = (
+                    f"{here.get(name) or 'absent'} in the baseline and {there.get(name) or 'absent'} in the candidate"
+                )
+                yield difference(f"package {name}", here.get(name), there.get(name), f"package {name} is {words_of}")
+
+
+def _comparable(part: str, value: Any) -> Any:
+    if part == "env" and isinstance(value, dict):
+        return {name: text for name, text in value.items() if name not in OWN_FOLDERS}
+    return value
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _frozen(
+    cell: str, candidate: str, kinds: dict[str, list[Record]], made: Sequence[Record]
+) -> Iterator[dict[str, Any]]:
+    """Inputs or weights that a side loaded and that nobody froze."""
+    known = [(r.body.get("inputs"), r.body.get("weights")) for r in made]
+    for record in kinds.get("frozen.seen", []):
+        seen = (record.body.get("inputs"), record.body.get("weights"))
+        if seen not in known:
+            side = record.body.get("side")
+            yield {
+                "candidate": candidate,
+                "cell": cell,
+                "what": "frozen work",
+                "baseline": known[-1] if known else None,
+                "candidate_value": seen,
+                "reason": f"{side} holds other inputs or weights than those that were frozen",
+                "run": record.run,
+                "seq": record.seq,
+            }

@@ -1,0 +1,198 @@
+"""The loop: every gate on every cell for every candidate gets one judgement. Nothing is missing, nothing is twice.
+
+Puts the question, asks the part that knows the kind of metric, holds the answer against the controls, and gives the
+judgement its contribution. Must not do arithmetic on samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torchspec import catalog as catalogs
+from torchspec.catalog import Metric
+from torchspec.core.canon import digest
+from torchspec.judge import claims, controls, counts, ending, facts, multiplicity, numerics, rehearsal, samples, timing
+from torchspec.judge.ending import Ending
+from torchspec.judge.finding import Finding, Question
+from torchspec.judge.records import Evidence, read
+from torchspec.judge.stats import Calibration
+from torchspec.model.codec import to_json
+from torchspec.model.evidence import Record
+from torchspec.model.plan import Cell, Decision, Gate, Plan
+from torchspec.model.verdict import Judged, Judgement
+
+#: Outcomes that rest on figures, and that a failed control takes back.
+_WEIGHED = ("pass", "fail")
+
+
+def judge_all(
+    plan: Plan,
+    records: Iterable[Record],
+    *,
+    plan_digest: str | None = None,
+    calibration: Mapping[str, Calibration] | None = None,
+) -> Judged:
+    """See `torchspec.judge.judge`."""
+    evidence = read(records, plan_digest or digest(to_json(plan)))
+    return _Judge(plan, evidence, calibration or {}).all()
+
+
+class _Judge:
+    def __init__(self, plan: Plan, evidence: Evidence, calibration: Mapping[str, Calibration]) -> None:
+        self.plan = plan
+        self.evidence = evidence
+        self.calibration = calibration
+        self.catalog = catalogs.load()
+        self.broken = controls.broken(plan, evidence)
+        self.controls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self.endings: dict[tuple[str, str], Ending] = {}
+
+    def all(self) -> Judged:
+        cells = {cell.id: cell for cell in self.plan.cells}
+        findings: list[tuple[Gate, Cell, str, Finding]] = []
+        for candidate in [side.id for side in self.plan.candidates]:
+            for gate in self.plan.gates:
+                findings += [(gate, cells[c], candidate, self._finding(gate, cells[c], candidate)) for c in gate.cells]
+        adjusted = multiplicity.adjust([finding for *_, finding in findings])
+        judgements = [
+            self._judgement(gate, cell, candidate, finding)
+            for (gate, cell, candidate, _), finding in zip(findings, adjusted, strict=True)
+        ]
+        candidates = [side.id for side in self.plan.candidates]
+        return Judged(
+            judgements=tuple(judgements),
+            rehearsals={c: rehearsal.rehearse(self.plan, self.evidence, c) for c in candidates},
+            claims={c: claims.verdicts(self.plan, self.evidence, self.catalog, c, self._measured) for c in candidates},
+            controls=tuple(self.controls.values()),
+            broken_controls=tuple(self.broken),
+            runs=tuple(run.described() for run in self.evidence.runs),
+            ledger_head=self.evidence.head,
+            switches=tuple(s for c in candidates for s in rehearsal.switches(self.plan, self.evidence, c)),
+            last_evidence_at=self.evidence.last_at,
+        )
+
+    # One gate on one cell.
+
+    def _finding(self, gate: Gate, cell: Cell, candidate: str) -> Finding:
+        ended = self._ending(cell.id, candidate)
+        if gate.metric == "runs":
+            return ended.runs
+        question = self._question(gate, cell, candidate)
+        unsupported = self.evidence.of(cell.id, candidate, "unsupported")
+        instead = ending.instead(ended, question, unsupported)
+        if instead is not None:
+            return instead
+        found = self._measure(question)
+        if found is None:
+            return ending.missing(question, unsupported)
+        return self._controlled(question, found)
+
+    def _ending(self, cell: str, candidate: str) -> Ending:
+        place = (cell, candidate)
+        if place not in self.endings:
+            self.endings[place] = ending.of_cell(self.evidence, cell, candidate, self.broken)
+        return self.endings[place]
+
+    def _question(self, gate: Gate, cell: Cell, candidate: str) -> Question:
+        budget = self.plan.budget
+        return Question(
+            self._metric(gate.metric),
+            gate.limit,
+            gate.against,
+            cell.id,
+            candidate,
+            cell.label,
+            budget.min_pairs,
+            budget.max_pairs,
+            gate.repeats,
+        )
+
+    def _metric(self, name: str) -> Metric:
+        """The catalog's row; a metric of a plugin that is not installed here is judged by the kind of its records."""
+        known = self.catalog.metrics.get(name)
+        return known or Metric(name, "", "number", "lower", (), (), (), "defer", "", "process")
+
+    def _measured(self, question: Question) -> Finding | None:
+        """The finding of a claim's question: only where the cell was measured."""
+        ended = self._ending(question.cell, question.candidate)
+        if ended.state != "measured":
+            return Finding("not_run", "cell not run", ended.reason)
+        return self._measure(question)
+
+    def _measure(self, question: Question) -> Finding | None:
+        """Asks the part that knows this kind of metric."""
+        cell, candidate = question.cell, question.candidate
+        sampled = self.evidence.of(cell, candidate, "sample")
+        sampling = question.metric.sampling
+        if sampling == "fact" or question.limit.form in ("holds", "identical"):
+            return facts.find(question, self.evidence.of(cell, candidate, "fact"))
+        if sampling == "numeric":
+            return numerics.find(question, sampled)
+        if sampling == "count" and question.metric.dimension == "count":
+            return counts.find(question, sampled)
+        if sampling == "timing":
+            timed = self.evidence.of(cell, candidate, "timing")
+            found = timing.find(question, timed, self.calibration.get(cell))
+            if found is not None:
+                return found
+        return samples.find(question, sampled)
+
+    def _controlled(self, question: Question, found: Finding) -> Finding:
+        """`found`, or inconclusive where the bench's control of a timing gate failed or was never taken."""
+        if question.metric.sampling != "timing" or question.bound is None:
+            return found
+        kinds = self.evidence.by_place.get((question.cell, question.candidate), {})
+        taken = controls.of_gate(question, kinds)
+        for one in taken:
+            key = (question.cell, question.candidate, question.metric.name, one.what + question.says)
+            self.controls.setdefault(key, {**one.shown, "outcome": one.outcome, "reason": one.reason})
+        detail = found.detail | {"controls": {one.what: one.outcome for one in taken}}
+        found = replace(found, detail=detail)
+        bad = next((one for one in taken if one.outcome != "pass"), None)
+        if found.outcome not in _WEIGHED or bad is None:
+            return found
+        rule = "control failed" if bad.outcome == "fail" else "control not measured"
+        seen = f" (measured: {found.reason})"
+        return replace(found, outcome="inconclusive", rule=rule, reason=bad.reason + seen, improvement=False, p=None)
+
+    def _judgement(self, gate: Gate, cell: Cell, candidate: str, finding: Finding) -> Judgement:
+        times = [r.time for seq in finding.evidence if (r := self.evidence.by_seq.get(seq)) is not None]
+        return Judgement(
+            gate=gate.id,
+            cell=cell.id,
+            candidate=candidate,
+            metric=gate.metric,
+            outcome=finding.outcome,
+            contribution=contribution(gate, finding),
+            rule=finding.rule,
+            reason=finding.reason,
+            estimate=_finite(finding.estimate),
+            low=_finite(finding.low),
+            high=_finite(finding.high),
+            confidence=finding.confidence,
+            baseline=_finite(finding.baseline),
+            candidate_value=_finite(finding.candidate_value),
+            unit=finding.unit,
+            n=finding.n,
+            visible=_finite(finding.visible),
+            improvement=finding.improvement,
+            detail=finding.detail or None,
+            evidence=finding.evidence,
+            measured_at=max(times) if times else None,
+        )
+
+
+def contribution(gate: Gate, finding: Finding) -> Decision | None:
+    """What an outcome brings to the decision, before waivers; None for a report, which has no vote."""
+    if gate.decision is None:
+        return None
+    if finding.outcome == "pass":
+        return "adopt"
+    return gate.decision if finding.outcome == "fail" else "defer"
+
+
+def _finite(value: float | None) -> float | None:
+    """Verdicts travel as JSON, which has no infinity: an end that is not finite is no end."""
+    return value if value is not None and abs(value) < float("inf") else None

@@ -1,0 +1,198 @@
+"""Intervals and tests: bounds over pairs, shifts between small samples, multiplicity. scipy lives here.
+
+Pure functions of numbers. The bounds agree with the driver's own form of them in the harness (a test holds the two
+together). Must not know gates, cells or records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+#: One-sided nominal level of each look, such that any look from pair `first` to pair `last` crosses with `alpha` in
+#: all. The harness carries the same table (`harness/sequential.py` says where it is from). {alpha: {first: {last: ..}}}
+NOMINAL: dict[float, dict[int, dict[int, float]]] = {
+    0.05: {
+        2: {2: 0.0498, 3: 0.0287, 4: 0.0214, 5: 0.0176, 6: 0.0153, 7: 0.0137, 8: 0.0126, 9: 0.0116, 10: 0.0109,
+            12: 0.0098, 14: 0.0090, 16: 0.0084, 20: 0.0075, 24: 0.0069, 32: 0.0061, 40: 0.0056, 48: 0.0052},
+        3: {3: 0.0498, 4: 0.0322, 5: 0.0246, 6: 0.0204, 7: 0.0178, 8: 0.0159, 9: 0.0145, 10: 0.0134,
+            12: 0.0119, 14: 0.0107, 16: 0.0099, 20: 0.0087, 24: 0.0079, 32: 0.0069, 40: 0.0063, 48: 0.0058},
+        4: {4: 0.0498, 5: 0.0342, 6: 0.0270, 7: 0.0226, 8: 0.0198, 9: 0.0177, 10: 0.0161,
+            12: 0.0140, 14: 0.0125, 16: 0.0114, 20: 0.0099, 24: 0.0089, 32: 0.0077, 40: 0.0069, 48: 0.0064},
+    },
+    0.01: {
+        2: {2: 0.0099, 3: 0.0052, 4: 0.0037, 5: 0.0030, 6: 0.00256, 7: 0.00226, 8: 0.00206, 9: 0.00190, 10: 0.00176,
+            12: 0.00157, 14: 0.00142, 16: 0.00132, 20: 0.00117, 24: 0.00107, 32: 0.00094, 40: 0.00086, 48: 0.00080},
+        3: {3: 0.0099, 4: 0.0057, 5: 0.0042, 6: 0.0034, 7: 0.0029, 8: 0.00257, 9: 0.00233, 10: 0.00214,
+            12: 0.00186, 14: 0.00166, 16: 0.00152, 20: 0.00133, 24: 0.00121, 32: 0.00105, 40: 0.00095, 48: 0.00088},
+        4: {4: 0.0099, 5: 0.0062, 6: 0.0046, 7: 0.0037, 8: 0.0032, 9: 0.0028, 10: 0.0026,
+            12: 0.00219, 14: 0.00193, 16: 0.00174, 20: 0.00150, 24: 0.00134, 32: 0.00115, 40: 0.00104, 48: 0.00095},
+    },
+}  # fmt: skip
+ALPHA = 0.05
+CONFIRM_ALPHA = 0.01
+#: A calibrated spread is dropped where the pairs' own variance is beyond this point of F.
+NOISIER = 0.01
+POWER = 0.80
+MOST_PAIRS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A spread between pairs that was measured before: standard deviation of log ratios, and its degrees of freedom."""
+
+    s0: float
+    n0: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A mean over pairs with one-sided bounds at `level` each, and what they rest on."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    df: float
+    level: float
+    error: float  # standard error of the mean
+    spread: float  # the pairs' own standard deviation
+    calibrated: bool
+    noisier: bool
+
+    def p_beyond(self, tau: float) -> float:
+        """One-sided p value of the mean not being above `tau`."""
+        if self.error == 0:
+            return 0.0 if self.mean > tau else 1.0
+        return float(stats.t.sf((self.mean - tau) / self.error, self.df))
+
+
+def nominal_level(alpha: float, first: int, last: int) -> float:
+    """The one-sided level of each look when looks go from pair `first` to pair `last`. `alpha` is 0.05 or 0.01."""
+    table = NOMINAL[alpha][min(max(first, 2), 4)]
+    last = max(last, min(table))
+    beyond = max(table)
+    if last > beyond:
+        return table[beyond] * beyond / last
+    return table[min(k for k in table if k >= last)]
+
+
+def hodges_lehmann(values: Sequence[float]) -> float:
+    """The median of all pairwise means, each value with itself included."""
+    x = np.asarray(values, dtype=float)
+    i, j = np.triu_indices(len(x))
+    return float(np.median((x[i] + x[j]) / 2.0))
+
+
+def mean_bounds(values: Sequence[float], level: float, calibration: Calibration | None = None) -> Bounds:
+    """Bounds of the mean over pairs. Infinite with fewer than two pairs."""
+    n = len(values)
+    if n < 2:
+        return Bounds(values[0] if n else math.nan, -math.inf, math.inf, n, 0, level, math.inf, math.nan, False, False)
+    mean = math.fsum(values) / n
+    df: float = n - 1
+    own = math.fsum((v - mean) ** 2 for v in values) / df
+    variance, used, noisier = own, False, False
+    if calibration is not None and calibration.n0 > 0 and calibration.s0 > 0:
+        noisier = float(stats.f.sf(own / calibration.s0**2, df, calibration.n0)) < NOISIER
+        if not noisier:
+            variance = (calibration.n0 * calibration.s0**2 + df * own) / (calibration.n0 + df)
+            df += calibration.n0
+            used = True
+    error = math.sqrt(variance / n)
+    reach = float(stats.t.isf(level, df)) * error
+    return Bounds(mean, mean - reach, mean + reach, n, df, level, error, math.sqrt(own), used, noisier)
+
+
+def visible_shift(found: Bounds) -> float:
+    """The smallest true change that such pairs would tell from none four times out of five."""
+    if not math.isfinite(found.error) or found.df <= 0:
+        return math.inf
+    return float(stats.t.isf(found.level, found.df) + stats.t.isf(1 - POWER, found.df)) * found.error
+
+
+def pairs_needed(found: Bounds, tau: float, first: int, alpha: float = ALPHA) -> int | None:
+    """How many pairs would decide if estimate and spread stay as they are; None where more than a thousand."""
+    if not math.isfinite(found.error) or found.mean == tau:
+        return None
+    spread = found.error * math.sqrt(found.n)
+    gap = abs(found.mean - tau)
+    n = found.n + 1
+    while n <= MOST_PAIRS:
+        if float(stats.t.isf(nominal_level(alpha, first, n), n - 1)) * spread / math.sqrt(n) < gap:
+            return n
+        n += max(1, n // 10)
+    return None
+
+
+def rank_sum_counts(n: int, m: int) -> list[int]:
+    """Number of arrangements of n and m samples with each value 0 .. n*m of Mann and Whitney's U."""
+    counts = {(0, j): [1] for j in range(m + 1)} | {(i, 0): [1] for i in range(n + 1)}
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            with_last, without = counts[i - 1, j], counts[i, j - 1]
+            total = [0] * (i * j + 1)
+            for u, c in enumerate(with_last):
+                total[u + j] += c
+            for u, c in enumerate(without):
+                total[u] += c
+            counts[i, j] = total
+    return counts[n, m]
+
+
+def shift_ends(n: int, m: int, alpha: float) -> int | None:
+    """How many of the n*m sorted differences lie outside each end of the exact interval; None where none exists.
+
+    One-sided `alpha` at each end, after Mann and Whitney: 3 against 3 gives 0, the extreme differences, at exactly 5 %.
+    """
+    counts = rank_sum_counts(n, m)
+    total = math.comb(n + m, n)
+    below, k = 0, -1
+    for u, c in enumerate(counts):
+        below += c
+        if below > alpha * total * (1 + 1e-12):
+            break
+        k = u
+    return k if k >= 0 else None
+
+
+def shift_interval(
+    base: Sequence[float], new: Sequence[float], alpha: float, ratio: bool
+) -> tuple[float, float] | None:
+    """Distribution-free interval of the shift (or factor) from `base` to `new`; None with too few samples.
+
+    With `ratio`, a base of zero gives an infinite factor where `new` is above it, and 1 where both are zero.
+    """
+    k = shift_ends(len(base), len(new), alpha)
+    if k is None:
+        return None
+    if ratio:
+        each = sorted((c / b if b > 0 else (1.0 if c == 0 else math.inf)) for b in base for c in new)
+    else:
+        each = sorted(c - b for b in base for c in new)
+    return each[k], each[len(each) - 1 - k]
+
+
+def centre_interval(values: Sequence[float], alpha: float) -> tuple[float, float]:
+    """One-sided bounds of the centre of a few samples by Student's t, on logs where all are positive."""
+    if len(values) < 2:
+        return -math.inf, math.inf
+    logs = all(v > 0 for v in values)
+    x = [math.log(v) for v in values] if logs else list(values)
+    found = mean_bounds(x, alpha)
+    return (math.exp(found.low), math.exp(found.high)) if logs else (found.low, found.high)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values, in the order given."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for place, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted

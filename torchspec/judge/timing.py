@@ -1,0 +1,303 @@
+"""Timing gates: latency, step time, throughput, from pairs of fresh workers by group-sequential bounds.
+
+The upper bound below the limit is a pass; the lower bound above it makes a failure candidate, which only fresh pairs
+(stage "confirm") turn into a fail; anything else is inconclusive. Must not read other kinds of records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchspec import limits
+from torchspec.judge import pairs as pairing
+from torchspec.judge import words
+from torchspec.judge.finding import Finding, Question, better, figures, in_form
+from torchspec.judge.pairs import Pair
+from torchspec.judge.samples import limit_is_wrong
+from torchspec.judge.stats import (
+    ALPHA,
+    CONFIRM_ALPHA,
+    Bounds,
+    Calibration,
+    mean_bounds,
+    nominal_level,
+    pairs_needed,
+    visible_shift,
+)
+from torchspec.model.evidence import Record
+
+#: Samples a side in each pair below which a tail quantile is not one: 1 - 0.95 ** 59 is above 95 %.
+TAIL_SAMPLES = 59
+_STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time")
+
+
+def stem_of(metric: str) -> str | None:
+    """Which timed thing a metric is about: None for the call itself, else the name in `timing.metric`."""
+    return None if metric in _STEADY else metric.rsplit("_p", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How log times of pairs become figures, and the limit on the same scale: at most (`upper`) or at least `tau`."""
+
+    question: Question
+    tau: float | None
+    upper: bool
+
+    @property
+    def logs(self) -> bool:
+        return self.question.scale != "difference"
+
+    def out(self, value: float) -> float:
+        """A figure back on the question's scale."""
+        if not self.logs:
+            return value
+        return math.exp(value) if value < 700 else math.inf
+
+    def values(self, pairs: Sequence[Pair], side: int = 1) -> list[float]:
+        """One figure a pair: log ratio, log of the own value of `side`, or the difference in base units."""
+        metric = self.question.metric.name
+        rate = not limits.harm_is_up(self.question.metric)
+        sign = -1.0 if rate else 1.0
+        if self.question.scale == "ratio":
+            return [sign * pairing.log_ratio(metric, pair) for pair in pairs]
+
+        def own(pair: Pair, which: int) -> float:
+            items = max(build.items for build in pair.builds)
+            unit = math.log(items * 1e9) if rate else math.log(1e-9)
+            return sign * pairing.log_level(metric, pair, which) + unit
+
+        if self.question.scale == "value":
+            return [own(pair, side) for pair in pairs]
+        return [math.exp(own(pair, 1)) - math.exp(own(pair, 0)) for pair in pairs]
+
+
+def scale_of(question: Question) -> Scale:
+    bound = question.bound
+    if bound is None:
+        return Scale(question, None, True)
+    if question.scale == "difference":
+        return Scale(question, bound.value, bound.upper)
+    return Scale(question, math.log(bound.value) if bound.value > 0 else -math.inf, bound.upper)
+
+
+def side_of(found: Bounds, tau: float, upper: bool) -> str:
+    """Where the bounds lie: "inside", "beyond" or "crosses"."""
+    if upper:
+        return "inside" if found.high <= tau else "beyond" if found.low > tau else "crosses"
+    return "inside" if found.low >= tau else "beyond" if found.high < tau else "crosses"
+
+
+def spread_of_equals(scale: Scale, same: Sequence[Pair]) -> Calibration | None:
+    """The spread between pairs of the baseline against itself, whose true ratio is known to be none."""
+    if scale.question.scale != "ratio" or len(same) < 3:
+        return None
+    square = math.fsum(v * v for v in scale.values(same)) / len(same)
+    return Calibration(math.sqrt(square), len(same)) if square > 0 else None
+
+
+def find(question: Question, records: Sequence[Record], calibration: Calibration | None) -> Finding | None:
+    """The finding from `timing` records of one cell; None where there are none for this question."""
+    stem = stem_of(question.metric.name)
+    measured = pairing.collect(records, "measure", question.against, stem)
+    fresh = pairing.collect(records, "confirm", question.against, stem)
+    mine = [r for r in records if r.body.get("stage") == "measure" and r.body.get("metric") == stem]
+    if not measured:
+        if not mine:
+            return None
+        return Finding(
+            "error",
+            "no usable time",
+            "no round of it holds a time above zero on both sides, so nothing can be compared",
+            evidence=tuple(r.seq for r in mine),
+        )
+    scale = scale_of(question)
+    calibration = calibration or spread_of_equals(scale, pairing.collect(records, "same", question.against, stem))
+    base = _figures_of(scale, measured, fresh)
+    short = _too_little(question, measured, base)
+    if short is not None:
+        return short
+    if scale.tau is None:
+        return _report(scale, base, measured, calibration)
+    found = _judged(scale, scale.tau, base, measured, fresh, calibration)
+    if found.outcome == "fail" and found.baseline is not None and _baseline_fails_too(scale, scale.tau, measured):
+        return limit_is_wrong(question, found, found.baseline)
+    return found
+
+
+def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -> Finding:
+    """What every outcome carries: absolute values, counts, evidence, and what was left out."""
+    question = scale.question
+    everything = [*measured, *fresh]
+    own = Scale(replace(question, limit=replace(question.limit, form="absolute")), None, True)
+    rate = not limits.harm_is_up(question.metric)
+    levels = [own.values(everything, side) for side in (0, 1)]
+    n = pairing.counted(everything)
+    dropped = sum(build.dropped for pair in everything for build in pair.builds)
+    preempted = sum(build.preempted for pair in everything for build in pair.builds)
+    detail: dict[str, Any] = {"preempted_share": preempted / n["iterations"] if n["iterations"] else 0.0}
+    if dropped:
+        detail["rounds_without_a_time"] = dropped
+    return Finding(
+        "inconclusive",
+        "",
+        "",
+        baseline=math.exp(math.fsum(levels[0]) / len(everything)),
+        candidate_value=math.exp(math.fsum(levels[1]) / len(everything)),
+        unit="1/s" if rate else "s",
+        n=n | {"confirming_pairs": len(fresh)} if fresh else n,
+        detail=detail,
+        evidence=tuple(seq for pair in everything for seq in pair.seqs),
+    )
+
+
+def _too_little(question: Question, measured: Sequence[Pair], base: Finding) -> Finding | None:
+    """Why these pairs cannot be judged at all, or None."""
+    n = base.n or {}
+    dropped = base.detail.get("rounds_without_a_time", 0)
+    if dropped > n["rounds"] / 10:
+        reason = (
+            f"{dropped} of {dropped + n['rounds']} rounds hold a time that is zero, negative or not a number: "
+            "the clock of this machine cannot be trusted"
+        )
+        return replace(base, outcome="error", rule="clock", reason=reason)
+    if pairing.share_of(question.metric.name) != 0.5:
+        fewest = min(pair.samples for pair in measured)
+        if fewest < TAIL_SAMPLES:
+            reason = (
+                f"a pair holds {words.count_of(fewest, 'sample')} a side, and a tail cannot be told from fewer than "
+                f"{TAIL_SAMPLES}: give the cell more time"
+            )
+            return replace(base, rule="too few samples for a tail", reason=reason)
+    if len(measured) < 2:
+        reason = "one pair of workers has no spread to judge by: at least two are needed"
+        return replace(base, rule="too few pairs", reason=reason)
+    return None
+
+
+def _report(scale: Scale, base: Finding, measured: Sequence[Pair], calibration: Calibration | None) -> Finding:
+    question = scale.question
+    level = nominal_level(ALPHA, max(2, question.first), max(question.last, len(measured)))
+    found = mean_bounds(scale.values(measured), level, calibration if question.scale == "ratio" else None)
+    shown = _shown(scale, base, found, ALPHA)
+    text = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    return replace(shown, outcome="pass", rule="report", reason=f"{text}: reported, not judged")
+
+
+def _shown(scale: Scale, base: Finding, found: Bounds, alpha: float) -> Finding:
+    """`base` with the estimate and interval of `found` in the form's terms."""
+    question = scale.question
+    estimate, low, high = in_form(question, scale.out(found.mean), scale.out(found.low), scale.out(found.high))
+    shift = visible_shift(found)
+    if question.scale == "difference":
+        visible = shift
+    elif question.scale == "value":
+        visible = scale.out(found.mean) * math.expm1(min(shift, 700.0))
+    else:
+        visible = math.expm1(min(shift, 700.0))
+    detail = base.detail | {
+        "spread": found.spread,
+        "level": found.level,
+        "df": found.df,
+        "calibrated": found.calibrated,
+    }
+    if found.noisier:
+        detail["noisier_than_calibrated"] = True
+    return replace(
+        base,
+        estimate=estimate,
+        low=low,
+        high=high,
+        confidence=1 - 2 * alpha,
+        visible=visible,
+        detail=detail,
+    )
+
+
+def _judged(
+    scale: Scale,
+    tau: float,
+    base: Finding,
+    measured: Sequence[Pair],
+    fresh: Sequence[Pair],
+    calibration: Calibration | None,
+) -> Finding:
+    question = scale.question
+    first = max(2, question.first)
+    last = max(question.last, len(measured))
+    values = scale.values(measured)
+    blend = calibration if question.scale == "ratio" else None
+    found = mean_bounds(values, nominal_level(ALPHA, first, last), blend)
+    if found.spread == 0:
+        reason = (
+            f"all {len(values)} pairs agree to the last digit, which no real clock does: "
+            "the clock is too coarse for this work, or the times are not measured"
+        )
+        return replace(_shown(scale, base, found, ALPHA), rule="no spread", reason=reason)
+    side = side_of(found, tau, scale.upper)
+    if side == "crosses" and fresh:
+        everything = [*values, *scale.values(fresh)]
+        pooled = mean_bounds(everything, nominal_level(ALPHA, first, 2 * max(last, len(everything))), blend)
+        if side_of(pooled, tau, scale.upper) == "inside":
+            found, side = pooled, "inside"
+    shown = _shown(scale, base, found, ALPHA)
+    text = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    if side == "inside":
+        bound = "upper bound below limit" if scale.upper else "lower bound above limit"
+        careful = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend)
+        real = better(question, scale.out(careful.low), scale.out(careful.high))
+        says = ", a real change for the better" if real else ""
+        return replace(
+            shown,
+            outcome="pass",
+            rule=bound,
+            improvement=real,
+            reason=f"{text}: inside the limit ({question.says}){says}",
+        )
+    if side == "crosses":
+        more = pairs_needed(found, tau, first)
+        tell = f"about {more} pairs would tell" if more else "more than a thousand pairs would be needed to tell"
+        reason = f"{text}: the interval crosses the limit ({question.says}); {tell}"
+        return replace(
+            shown, rule="interval crosses limit", reason=reason, detail=shown.detail | {"pairs_needed": more}
+        )
+    return _confirmed(scale, tau, shown, text, fresh, blend)
+
+
+def _confirmed(
+    scale: Scale, tau: float, first_stage: Finding, text: str, fresh: Sequence[Pair], blend: Calibration | None
+) -> Finding:
+    """A failure candidate, held against fresh pairs at 1 %."""
+    question = scale.question
+    stage = {"estimate": first_stage.estimate, "low": first_stage.low, "high": first_stage.high}
+    if len(fresh) < 2:
+        reason = f"{text}: beyond the limit ({question.says}) in the first pairs, but no fresh pairs were measured"
+        return replace(first_stage, rule="not confirmed on fresh pairs", reason=reason)
+    first = max(2, question.first)
+    last = max(question.last, len(fresh))
+    values = scale.values(fresh)
+    found = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend)
+    shown = _shown(scale, first_stage, found, CONFIRM_ALPHA)
+    shown = replace(shown, detail=shown.detail | {"first_stage": stage})
+    again = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    if found.spread > 0 and side_of(found, tau, scale.upper) == "beyond":
+        p = found.p_beyond(tau) if scale.upper else replace(found, mean=-found.mean).p_beyond(-tau)
+        bound = "lower bound above limit" if scale.upper else "upper bound below limit"
+        reason = f"{again}: beyond the limit ({question.says}), and fresh pairs confirm it"
+        return replace(shown, outcome="fail", rule=f"{bound}, confirmed on fresh pairs", reason=reason, p=p)
+    reason = (
+        f"{text} in the first pairs and {again} in fresh ones: beyond the limit ({question.says}), but not confirmed"
+    )
+    return replace(shown, outcome="inconclusive", rule="not confirmed on fresh pairs", reason=reason)
+
+
+def _baseline_fails_too(scale: Scale, tau: float, measured: Sequence[Pair]) -> bool:
+    """Whether the baseline alone crosses an absolute limit, by the same bounds."""
+    question = scale.question
+    if question.scale != "value":
+        return False
+    level = nominal_level(ALPHA, max(2, question.first), max(question.last, len(measured)))
+    return side_of(mean_bounds(scale.values(measured, 0), level), tau, scale.upper) == "beyond"

@@ -1,0 +1,84 @@
+"""Numbers and limits as a sentence says them: rounded, signed, with a unit. Must not judge; the memo has its own."""
+
+from __future__ import annotations
+
+import math
+
+NNBSP = "\u202f"
+MINUS = "\u2212"
+_SCALES = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+}
+
+
+def signed(value: float, decimals: int) -> str:
+    text = f"{abs(value):.{decimals}f}"
+    if not text.strip("0."):
+        return text
+    return ("+" if value > 0 else MINUS) + text
+
+
+def _outward(value: float, decimals: int, up: bool) -> float:
+    scale = 10.0**decimals
+    return (math.ceil if up else math.floor)(round(value * scale, 6)) / scale
+
+
+def percent(ratio: float) -> str:
+    """0.0041 as "+0.4 %"; from 1000 % the factor: "× 11"."""
+    if not math.isfinite(ratio):
+        return f"{ratio}"
+    if ratio >= 10:
+        return f"×{NNBSP}{1 + ratio:.0f}"
+    return signed(ratio * 100, 1 if abs(ratio) >= 0.0005 or ratio == 0 else 2) + f"{NNBSP}%"
+
+
+def plain(value: float, unit: str | None) -> str:
+    """An absolute value with its unit, in the prefix that reads best: 0.0042 s as "4.20 ms"."""
+    if not math.isfinite(value):
+        return f"{value}".replace("-", MINUS)
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
+    for factor, name in _SCALES.get(unit or "", ()):
+        if size >= factor or (name in ("ns", "B")):
+            digits = 0 if name == "B" else 1 if size / factor >= 100 else 2
+            return f"{sign}{size / factor:.{digits}f}{NNBSP}{name}"
+    if unit in ("count", "1", None, ""):
+        text = f"{size:.0f}" if size == int(size) and size < 1e6 else f"{size:.3g}"
+        return sign + text
+    return f"{sign}{size:.4g}{NNBSP}{unit}"
+
+
+def relative(form: str) -> bool:
+    return form in ("growth", "drop")
+
+
+def figure(form: str, value: float, unit: str | None) -> str:
+    """An estimate in the terms of its limit's form."""
+    if form in ("growth", "drop", "report-change"):
+        return percent(value)
+    if form == "speedup":
+        return f"{value:.2f}{NNBSP}×"
+    text = plain(value, unit)
+    return "+" + text if form in ("increase", "decrease") and value > 0 else text
+
+
+def interval(form: str, low: float, high: float, unit: str | None) -> str:
+    """`[−0.6, +1.3]`, ends rounded outward; in per cent without the sign of the unit."""
+    if form in ("growth", "drop", "report-change"):
+        if not (math.isfinite(low) and math.isfinite(high)) or high >= 10:
+            return f"[{percent(low)}, {percent(high)}]"
+        fine = 1 if max(abs(low), abs(high)) >= 0.0005 else 2
+        ends = (_outward(low * 100, fine, False), _outward(high * 100, fine, True))
+        return f"[{signed(ends[0], fine)}, {signed(ends[1], fine)}]"
+    return f"[{figure(form, low, unit)}, {figure(form, high, unit)}]"
+
+
+def count_of(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def sentence(text: str | None) -> str:
+    """Somebody's error text as part of a sentence: one line, bounded, without its full stop."""
+    line = " ".join((text or "no reason was recorded").split()).rstrip(".")
+    return line if len(line) <= 200 else line[:199] + "…"
