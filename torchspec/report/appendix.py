@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from torchspec.model.memo import Block, Section
-from torchspec.report import build, numbers
+from torchspec.report import build
 from torchspec.report.context import Context, minute
-from torchspec.report.language import code, plain, soft
+from torchspec.report.language import code
 from torchspec.report.scope import sources
 
 
@@ -62,23 +62,18 @@ def _commands(ctx: Context) -> str:
 
 def _digests(ctx: Context) -> Block:
     t = ctx.t
-    rows = [build.row(build.cell(plain(t.text("Plan"))), build.cell(code(ctx.verdict.plan_digest[:16])),
-                      build.cell(soft(ctx.plan.schema)))]
-    rows += [build.row(build.cell(plain(t.text("Spec")), sub=code(f.path)), build.cell(code(f.sha256[:16])), "")
-             for f in ctx.lock.spec]
-    rows += [build.row(build.cell(plain(t.text("Team's file")), sub=code(f.path)), build.cell(code(f.sha256[:16])), "")
-             for f in ctx.lock.files]
-    rows += [build.row(build.cell(plain(t.text("Harness")), sub=code(f"{b}.py")), build.cell(code(d[:16])), "")
-             for b, d in sorted(ctx.lock.harness.items())]
-    rows.append(build.row(build.cell(plain(t.text("Catalog"))), build.cell(code(ctx.lock.catalog[:16])), ""))
-    rows += [build.row(build.cell(plain(t.text("Plug-in")), sub=code(n)), build.cell(code(v[:32])), "")
-             for n, v in sorted(ctx.lock.plugins.items())]
-    rows.append(build.row(build.cell(plain(t.text("Ledger, last record"))),
-                          build.cell(code(ctx.verdict.ledger_head[:16])),
-                          t.text("{n} records", n=ctx.evidence.records)))
-    rows.append(build.row(build.cell(plain(t.text("Compiler"))), build.cell(code(f"torchspec {ctx.lock.compiler}")), ""))
-    if ctx.lock.git.remote:
-        rows.append(build.row(build.cell(plain(t.text("Repository"))), build.cell(code(ctx.lock.git.remote)), ""))
+    lock = ctx.lock
+    found = [(t.text("Plan"), "plan.json", ctx.verdict.plan_digest[:16])]
+    found += [(t.text("Spec"), f.path, f.sha256[:16]) for f in lock.spec]
+    found += [(t.text("Team's file"), f.path, f.sha256[:16]) for f in lock.files]
+    found += [(t.text("Harness"), f"{b}.py", d[:16]) for b, d in sorted(lock.harness.items())]
+    found.append((t.text("Catalog"), "", lock.catalog[:16]))
+    found += [(t.text("Plug-in"), n, v[:32]) for n, v in sorted(lock.plugins.items())]
+    found.append((t.text("Ledger, last record"), "ledger.jsonl", ctx.verdict.ledger_head[:16]))
+    found.append((t.text("Compiler"), "torchspec", lock.compiler))
+    if lock.git.remote:
+        found.append((t.text("Repository"), "", lock.git.remote))
+    rows = [build.row(what, build.cell(code(name)), build.cell(code(value))) for what, name, value in found]
     return build.table("plain", t.text("Digests"), [
-        build.column(t.text("What")), build.column(t.text("SHA-256, first 16")), build.column("")], rows,
-        note=t.words("Whole digests are in memo.json's bundle: plan.json, lock and envelope.") if numbers else "")
+        build.column(t.text("What")), build.column(t.text("File")), build.column(t.text("SHA-256, first 16"))], rows,
+        note=t.words("Whole digests are in lock.json and in the envelope beside this memo."))

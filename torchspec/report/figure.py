@@ -17,7 +17,7 @@ from torchspec.report.language import Language
 from torchspec.report.names import HIGHER_IS_BETTER
 from torchspec.report.numbers import NNBSP
 
-RELATIVE = frozenset({"growth", "drop"})
+RELATIVE = frozenset({"growth", "drop", "report"})
 DIFFERENCE = frozenset({"increase", "decrease"})
 
 
@@ -66,8 +66,14 @@ def limit_words(t: Language, gate: Gate) -> str:
     if limit.form == "report" or limit.value is None:
         return t.text("none, for information")
     _, beyond = direction(gate)
-    text = _bound(t, limit, limit_value(gate) or 0.0)
+    text = bound_words(t, gate)
     return t.text("at most {limit}", limit=text) if beyond == "above" else t.text("at least {limit}", limit=text)
+
+
+def bound_words(t: Language, gate: Gate) -> str:
+    """The limit alone, for a sentence: "+5 %", "−3 %", "180 ms"; the whole limit where it is not a number."""
+    value = limit_value(gate)
+    return limit_words(t, gate) if value is None else _bound(t, gate.limit, value)
 
 
 def _bound(t: Language, limit: Limit, value: float) -> str:
@@ -117,8 +123,9 @@ def figure(t: Language, gate: Gate, j: Judgement) -> Figure:
     form = gate.limit.form
     if form in RELATIVE or (form in DIFFERENCE and gate.limit.unit in {"pp", "%"}):
         written = numbers.change(estimate, low, high, bound, locale=t.locale, points=form in DIFFERENCE)
+        interval = t.text("exact") if low == high == estimate else written.interval
         return Figure(
-            written.estimate, written.interval, written.unit, pair, limit, _plotted(estimate, low, high, bound), beyond
+            written.estimate, interval, written.unit, pair, limit, _plotted(estimate, low, high, bound), beyond
         )
     if form == "speedup":
         written = numbers.factor(estimate, low, high, bound, locale=t.locale)

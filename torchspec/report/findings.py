@@ -14,8 +14,8 @@ from torchspec.model.plan import Gate
 from torchspec.model.verdict import Judgement
 from torchspec.report import numbers
 from torchspec.report.context import Context, worst
-from torchspec.report.figure import figure, limit_value, limit_words
-from torchspec.report.gates import family
+from torchspec.report.figure import bound_words, figure, limit_value
+from torchspec.report.gates import capital, family
 from torchspec.report.language import code, join, plain
 from torchspec.report.names import DECISION_RANK, METERS, SEVERITY, family_name, metric_name
 
@@ -74,7 +74,7 @@ def _failures(ctx: Context, candidate: str) -> list[Finding]:
         lead = max(own, key=lambda j: (DECISION_RANK[j.contribution or "adopt"], beyond(ctx.gates[j.gate], j)))
         gate = ctx.gates[lead.gate]
         more = len(own) - 1
-        tail = t.plural(more, " {n} more gate on it fails.", " {n} more gates on it fail.") if more else ()
+        tail = t.plural(more, " {n} more gate of this kind fails there.", " {n} more gates of this kind fail there.") if more else ()
         found.append(Finding(
             "fail",
             _strength(lead.contribution or "adopt", "fail", beyond(gate, lead),
@@ -115,7 +115,7 @@ def _clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
 
 
 def _limit_only(ctx: Context, gate: Gate) -> str:
-    return limit_words(ctx.t, gate)
+    return bound_words(ctx.t, gate)
 
 
 def _long(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
@@ -128,13 +128,13 @@ def _long(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
         return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
     change = f"{fig.change} {fig.interval}".strip()
     if j.metric in METERS and fig.absolute:
-        return t.words("`{w}` goes from {pair} of {meter} memory at peak ({change}). The limit is {limit}.", w=code(workload),
+        return t.words("`{w}`: {meter} memory at peak {pair}, {change}; the limit is {limit}.", w=code(workload),
                        pair=fig.absolute, meter=t.text(METERS[j.metric][0]).lower(), change=change,
                        limit=_limit_only(ctx, gate))
     if fig.absolute and gate.limit.form != "absolute":
-        return t.words("{metric} of `{w}` goes from {pair} ({change}). The limit is {limit}.", w=code(workload),
+        return t.words("`{w}`: {metric} {pair}, {change}; the limit is {limit}.", w=code(workload),
                        metric=metric_name(t, j.metric), pair=fig.absolute, change=change, limit=_limit_only(ctx, gate))
-    return t.words("{metric} of `{w}` is {change}. The limit is {limit}.", w=code(workload),
+    return t.words("`{w}`: {metric} {change}; the limit is {limit}.", w=code(workload),
                    metric=metric_name(t, j.metric), change=change, limit=_limit_only(ctx, gate))
 
 
@@ -163,7 +163,6 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
             words = t.plural(n_rows, "{n} workload by backend was not run: {where}.",
                              "{n} workloads by backend were not run: {where}.",
                              where=t.listed([code(b) for b in where], 6))
-            words = join([words, t.words("Nothing measured elsewhere carries over.")], " ")
             clause = t.plural(len(where), "{where} has no evidence", "{where} have no evidence",
                               where=t.listed([code(b) for b in where], 6)) if silent else t.plural(
                 len(own), "{n} judgement was not run", "{n} judgements were not run")
@@ -183,11 +182,12 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
                 clause = t.words("`{w}` gave no usable result for {metric}", w=code(workload), metric=metric)
                 words = (*clause, *plain(f": {reason}." if reason and t.code == "en" else "."))
             else:
-                head = t.counted(len(own), "{n} judgement is inconclusive.", "{n} judgements are inconclusive.")
+                head = t.text("{what} on {backend}: not decided.", what=family_name(t, lead.metric),
+                              backend=ctx.cells[lead.cell].backend)
                 if fig.interval:
                     clause = t.words("{metric} of `{w}` may be anywhere in {interval}; the limit is {limit}",
                                      metric=metric, w=code(workload), interval=fig.interval + fig.unit,
-                                     limit=limit_words(t, gate))
+                                     limit=bound_words(t, gate))
                 else:
                     clause = t.words("{metric} of `{w}` could not be decided", metric=metric, w=code(workload))
                 words = (*clause, *plain("."))
@@ -215,9 +215,9 @@ def _rehearsal(ctx: Context, candidate: str) -> list[Finding]:
         "error": t.words("the rehearsal of going back ended in an error"),
     }[r.outcome]
     reason = " ".join(r.reason.split()).rstrip(".")
-    words = (*what[:0], *plain(_capital(t.text("{x}.", x="".join(s.text for s in what)))),)
+    words = plain(capital("".join(s.text for s in what)) + ".")
     if reason and t.code == "en":
-        words = join([words, plain(_capital(reason) + ".")], " ")
+        words = join([words, plain(capital(reason) + ".")], " ")
     strength = _strength(r.contribution, r.outcome, float(len(failed)))
     return [Finding("rehearsal", strength, t.text("Going back is not shown."), words, what, r.evidence, (), r.contribution)]
 
@@ -259,18 +259,15 @@ def _ready(ctx: Context, candidate: str) -> list[Finding]:
         parts.append(t.words("Best improvement: {metric} of `{w}`, {pair} ({change}).",
                              metric=metric_name(t, best.metric), w=code(ctx.cells[best.cell].workload),
                              pair=fig.absolute, change=f"{fig.change} {fig.interval}".strip()))
-    head = t.counted(len(rows), "{n} workload by backend passes.", "{n} workloads by backend pass.") if rows else t.text(
+    head = t.counted(len(rows), "{n} workload passes on its backend.", "{n} workloads pass on their backends.") \
+        if rows else t.text(
         "Some figures improve.")
     seqs = tuple(s for j in better[:10] for s in j.evidence) or tuple(
         s for j in ctx.verdict.judgements if j.candidate == candidate and j.outcome == "pass" for s in j.evidence[:1])[:40]
     return [Finding("ready", (False, -1, 0, len(rows)), head, join(parts, " "), (), seqs, places, "adopt")]
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def strongest(found: Sequence[Finding], decision: str, most: int = 3) -> list[Finding]:
+def strongest(ctx: Context, found: Sequence[Finding], decision: str, most: int = 3) -> list[Finding]:
     """The three that page one shows: the one that decides first, then what is open, then what speaks for it.
 
     At most one place goes to what is ready, and it always has one: improvements are reported as plainly as regressions.
@@ -286,8 +283,26 @@ def strongest(found: Sequence[Finding], decision: str, most: int = 3) -> list[Fi
             chosen.append(f)
             kinds.add(f.kind)
     chosen += [f for f in ordered if f not in chosen]
-    kept = chosen[: most - len(ready[:1])]
+    room = most - len(ready[:1])
+    kept = chosen[:room]
+    if len(chosen) > room and room > 1:
+        kept = [*kept[:-1], _merged(ctx, chosen[room - 1 :])]
     return [*kept, *ready[:1]] if decision != "adopt" else [*ready[:1], *kept]
+
+
+def _merged(ctx: Context, rest: Sequence[Finding]) -> Finding:
+    """What page one has no place for on its own, in one reason: a sentence of the first three, and how many more."""
+    if len(rest) == 1:
+        return rest[0]
+    t = ctx.t
+    shown, left = rest[:3], len(rest) - 3
+    words = join([f.words for f in shown], " ")
+    if left > 0:
+        words = join([words, t.plural(left, "{n} more finding is in the sections below.",
+                                      "{n} more findings are in the sections below.")], " ")
+    head = t.text("The rest of the question is open.") if all(f.kind != "fail" for f in rest) else rest[0].head
+    return Finding(rest[0].kind, rest[0].strength, head, words, rest[0].clause,
+                   tuple(s for f in shown for s in f.evidence), rest[0].rows, rest[0].decision)
 
 
 __all__ = ["Finding", "beyond", "findings", "strongest", "worst"]

@@ -60,19 +60,16 @@ def section(ctx: Context, candidate: str, backend: str) -> Section:
 def _heading(ctx: Context, judged: Sequence[Judgement], where: str) -> str:
     t = ctx.t
     n = {o: sum(j.outcome == o for j in judged) for o in ("fail", "error", "inconclusive", "not_run", "pass")}
-    parts = []
-    if n["fail"]:
-        parts.append(t.counted(n["fail"], "{n} fails", "{n} fail"))
-    if n["error"]:
-        parts.append(t.counted(n["error"], "{n} ended in an error", "{n} ended in an error"))
-    if n["inconclusive"]:
-        parts.append(t.counted(n["inconclusive"], "{n} is inconclusive", "{n} are inconclusive"))
-    if n["not_run"]:
-        parts.append(t.counted(n["not_run"], "{n} was not run", "{n} were not run"))
+    words = {
+        "fail": ("{n} fails", "{n} fail"),
+        "error": ("{n} ended in an error", "{n} ended in an error"),
+        "inconclusive": ("{n} is inconclusive", "{n} are inconclusive"),
+        "not_run": ("{n} was not run", "{n} were not run"),
+    }
+    parts = [t.counted(n[o], *both) for o, both in words.items() if n[o]]
     if not parts:
         return t.text("Gates on {where}: all {n} pass", where=where, n=n["pass"])
-    total = len(judged)
-    return t.text("Gates on {where}: of {n}, {found}", where=where, n=total, found=", ".join(parts))
+    return t.text("Gates on {where}: {found}, {n} in all", where=where, n=len(judged), found=", ".join(parts))
 
 
 def _tally(ctx: Context, judged: Sequence[Judgement]) -> Words:
@@ -135,12 +132,17 @@ def _short(ctx: Context, j: Judgement) -> str:
 
 
 def _gate_name(ctx: Context, gate: Gate) -> str:
-    name = metric_name(ctx.t, gate.metric)
+    name = capital(metric_name(ctx.t, gate.metric))
     if gate.against and gate.against != "baseline":
         return ctx.t.text("{metric} against {reference}", metric=name, reference=gate.against)
     if gate.against == "baseline" and gate.limit.form == "absolute":
         return ctx.t.text("{metric} against {reference}", metric=name, reference=ctx.t.text("the baseline"))
     return name
+
+
+def capital(text: str) -> str:
+    """The first letter large, for the beginning of a line."""
+    return text[:1].upper() + text[1:]
 
 
 def samples(ctx: Context, j: Judgement) -> str:
@@ -170,7 +172,10 @@ def trace(ctx: Context, j: Judgement) -> Words:
     if j.visible is not None and ctx.gates[j.gate].limit.form in {"growth", "drop"}:
         visible = ctx.t.text("could see {change}", change=numbers.change(j.visible, locale=ctx.t.locale).estimate
                              .lstrip("+") + f"{numbers.NNBSP}%")
-    return join([soft(samples(ctx, j)), soft(rule_words(ctx, j)), soft(visible), evidence_words(j.evidence)])
+    special = ctx.t.text("waived") if j.waived is not None else ctx.t.text("improvement") if j.improvement else ""
+    return join([
+        soft(special), soft(samples(ctx, j)), soft(rule_words(ctx, j)), soft(visible), evidence_words(j.evidence),
+    ])
 
 
 def shown(ctx: Context, judged: Iterable[Judgement]) -> tuple[list[Judgement], Words]:
@@ -195,13 +200,7 @@ def where_cell(ctx: Context, j: Judgement) -> Cell:
 
 
 def outcome_cell(ctx: Context, j: Judgement) -> Cell:
-    t = ctx.t
-    sub: Words = ()
-    if j.waived is not None:
-        sub = soft(t.text("waived"))
-    elif j.improvement:
-        sub = soft(t.text("improvement"))
-    return build.cell(mark=outcome_mark(t, j.outcome), sub=sub)
+    return build.cell(mark=outcome_mark(ctx.t, j.outcome))
 
 
 def scale_for(figures: Iterable[Figure]) -> Scale | None:
@@ -217,9 +216,9 @@ def scale_for(figures: Iterable[Figure]) -> Scale | None:
 
 def nice_step(reach: float) -> float:
     """A round distance between ticks, about two on each side of zero."""
-    raw = reach / 2.2
+    raw = reach / 2.4
     size = 10.0 ** int(f"{raw:e}".split("e")[1])
-    return next((m * size for m in (5, 3, 2, 1) if m * size <= raw), size)
+    return next((m * size for m in (1, 2, 3, 5) if m * size >= raw), 10 * size)
 
 
 def tick(value: float) -> str:
@@ -342,6 +341,9 @@ def other_blocks(ctx: Context, judged: Sequence[Judgement], title: str) -> list[
     for group in _groups(ctx, kept):
         gate = ctx.gates[group[0].gate]
         rows.append(_group_row(ctx, gate, 5))
+        if gate.implicit and len(group) > 1 and all(j.outcome == "pass" for j in group):
+            rows.append(_folded(ctx, group))
+            continue
         for j in group:
             fig = figure(t, gate, j)
             base, cand = _sides(ctx, j)
@@ -357,6 +359,16 @@ def other_blocks(ctx: Context, judged: Sequence[Judgement], title: str) -> list[
         build.column(t.text("Outcome")),
     ]
     return [build.heading(title), build.table("figures", title, columns, rows, note=note)]
+
+
+def _folded(ctx: Context, group: Sequence[Judgement]) -> TableRow:
+    """Several cells of a gate that the spec did not write and that all passed, in one row."""
+    t = ctx.t
+    names = [f"{c.workload} {ctx.cell_words(c)}" for c in (ctx.cells[j.cell] for j in group)]
+    seqs = [s for j in group for s in j.evidence]
+    first = build.cell(t.counted(len(group), "{n} cell", "{n} cells"))
+    return build.row(first, "", "", build.cell(soft(_short(ctx, group[0]))), outcome_cell(ctx, group[0]), key="pass",
+                     trace=join([soft(", ".join(names)), evidence_words(seqs)]))
 
 
 def meanings(ctx: Context) -> list[Block]:

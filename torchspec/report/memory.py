@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torchspec.model.memo import Cell, Scale, Section, TableRow, Words
 from torchspec.model.verdict import Judgement
-from torchspec.report import build, numbers
+from torchspec.report import build
 from torchspec.report.context import Context, worst
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.gates import axis_row, interval_plot, nice_step, outcome_cell, shown, tick, trace
@@ -96,7 +96,7 @@ def _scale(ctx: Context, judged: Sequence[Judgement]) -> Scale | None:
     high = min(max(*values, 2 * limit), max(FARTHEST, 2 * limit))
     low = max(min(*values, 0.0), -high / 2)
     high, low = high * 1.06, min(low * 1.06, -high * 0.06)
-    step = nice_step(high) if high > 10 else nice_step(high)
+    step = nice_step(high * 0.7)
     ticks = [step * k for k in range(-int(-low / step), int(high / step) + 1)]
     return Scale(low, high, tuple((v, tick(v)) for v in ticks), "%")
 
@@ -108,8 +108,7 @@ def _meter(ctx: Context, judged: Sequence[Judgement], scale: Scale | None) -> Ce
         return build.cell(soft(t.text("no such gate")))
     fig = figure(t, ctx.gates[first.gate], first)
     change = fig.change if fig.change else ""
-    words = join([plain(fig.absolute), strong(change) if first.outcome == "fail" else plain(change)], "  ")
-    if not words:
-        words = soft(t.text("no figure"))
-    sub = soft(f"{fig.interval}{numbers.NNBSP}%") if fig.interval and fig.unit else ()
+    words = plain(fig.absolute) or soft(t.text("no figure"))
+    said = strong(change) if first.outcome == "fail" else plain(change)
+    sub = join([said, soft(fig.interval)], " ")
     return build.cell(words, sub=sub, plot=interval_plot(ctx, fig, scale, first.outcome))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from torchspec.model.memo import Answer, Cell, Change, Fact, Mark, Reason, Table, Words
-from torchspec.model.verdict import Fleet, Row
+from torchspec.model.verdict import Fleet, Judgement, Row
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, day, evidence_words, minute, worst
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.findings import Finding, findings, strongest
+from torchspec.report.gates import capital
 from torchspec.report.language import code, join, link, plain, soft, strong
 from torchspec.report.names import (
     DECISION_RANK,
@@ -177,7 +179,39 @@ def _matrix(ctx: Context, candidate: str, total: int) -> Table:
     rows.append(build.row(*decisions, kind="total"))
     columns = [build.column(t.text("Workload"))]
     columns += [build.column(b, sub=_backend_note(ctx, b)) for b in backends]
+    if len(backends) == 1:
+        columns.append(build.column(t.text("Worst gate, or the one closest to its limit")))
+        rows = [
+            replace(r, cells=(*r.cells, _closest_cell(ctx, candidate, w, backends[0]) if w else build.cell()))
+            for r, w in zip(rows, [*workloads, *([""] * len(rows))], strict=False)
+        ]
     return Table("matrix", _title(ctx, candidate), tuple(columns), tuple(rows))
+
+
+def _closest_cell(ctx: Context, candidate: str, workload: str, backend: str) -> Cell:
+    """Where there is room beside a single backend: the gate that decides, or came closest, with its figures."""
+    t = ctx.t
+    own = [j for j in ctx.by_row.get((candidate, workload, backend), ()) if j.contribution is not None]
+    row = ctx.rows[candidate, workload, backend]
+    j = worst(j for j in own if j.outcome == row.outcome)
+    if row.outcome == "pass":
+        j = max(own, key=lambda j: _share(ctx, j), default=None)
+    if j is None:
+        return build.cell(soft(t.text("no evidence")))
+    gate = ctx.gates[j.gate]
+    fig = figure(t, gate, j)
+    said = f"{fig.change} {fig.interval}".strip() or plain_reason(ctx, j.reason)
+    head = (*strong(capital(metric_name(t, j.metric))), *plain(f"  {said}"))
+    return build.cell(head, sub=join([soft(fig.absolute), soft(t.text("limit {limit}", limit=limit_words(t, gate))),
+                                      soft(ctx.cell_words(ctx.cells[j.cell]))]))
+
+
+def _share(ctx: Context, j: Judgement) -> float:
+    """How much of its limit the interval uses up; −1 where that cannot be said."""
+    fig = figure(ctx.t, ctx.gates[j.gate], j)
+    if fig.values is None or not fig.values[3]:
+        return -1.0
+    return (fig.values[2] if fig.beyond == "above" else fig.values[1]) / fig.values[3]
 
 
 def _backend_note(ctx: Context, name: str) -> str:
@@ -217,6 +251,12 @@ def _second_line(ctx: Context, row: Row) -> str:
     if row.outcome == "not_run" and row.counts.get("not_run", 0) == total:
         return short_reason(ctx, first.reason)
     return metric_name(t, first.metric)
+
+
+def plain_reason(ctx: Context, reason: str) -> str:
+    """A reason in the judge's words, which are English; another language says only that there is no figure."""
+    text = " ".join(reason.split()).rstrip(".")
+    return text if ctx.t.code == "en" and text else ctx.t.text("no figure")
 
 
 def short_reason(ctx: Context, reason: str) -> str:
@@ -267,7 +307,7 @@ def _counted(ctx: Context, candidate: str) -> list[Table]:
 def reasons(ctx: Context, by_candidate: dict[str, list[Finding]]) -> tuple[Reason, ...]:
     """The three strongest, of the candidate with the heaviest decision where there are several."""
     fleet = max(ctx.verdict.fleet, key=lambda f: DECISION_RANK[f.decision])
-    chosen = strongest(by_candidate[fleet.candidate], fleet.decision)
+    chosen = strongest(ctx, by_candidate[fleet.candidate], fleet.decision)
     return tuple(Reason(f.head, f.words, evidence_words(f.evidence)) for f in chosen)
 
 
@@ -340,10 +380,9 @@ def _closest(ctx: Context, fleet: Fleet) -> list[Change]:
             continue
         gate = ctx.gates[j.gate]
         fig = figure(t, gate, j)
-        if fig.values is None or not fig.values[3]:
+        share = _share(ctx, j)
+        if share < 0:
             continue
-        edge = fig.values[2] if fig.beyond == "above" else fig.values[1]
-        share = edge / fig.values[3]
         if best is None or share > best[0]:
             best = (share, t.words("if a gate stops passing. Closest to its limit: {metric} of `{w}`, {change} "
                                    "against {limit}.", metric=metric_name(t, j.metric), w=ctx.cells[j.cell].workload,

@@ -1,7 +1,7 @@
 """HTML to PDF: tagged, PDF/A-3a and PDF/UA-1, with the memo's data attached, the same bytes for the same memo.
 
-Nothing is fetched but data: addresses, and those only stand in the package's own style sheet: every other address is
-refused, whatever a text asks for. Must not read a clock: dates are the memo's own.
+Nothing is fetched but the package's fonts and data: addresses, which only its own style sheet holds: every other address
+is refused, whatever a text asks for. Must not read a clock: dates are the memo's own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ class Refused(ValueError):
     """An address that the memo must not fetch."""
 
 
-def fetch(url: str, refused: list[str] | None = None) -> dict[str, Any]:
-    """Only `data:` addresses, decoded here; everything else raises Refused (and is noted in `refused`)."""
+def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = None) -> dict[str, Any]:
+    """A resource of the package by its exact address, or a `data:` address, decoded here; everything else raises Refused
+    (and is noted in `refused`)."""
+    if url in resources:
+        return {"string": resources[url], "mime_type": "font/woff2"}
     if not url.startswith("data:"):
         if refused is not None:
             refused.append(url)
@@ -47,16 +50,17 @@ def fetch(url: str, refused: list[str] | None = None) -> dict[str, Any]:
 
 def write_pdf(
     html: str, *, issued: str, identifier: str, attachments: Sequence[tuple[str, str, bytes]] = (),
-    refused: list[str] | None = None,
+    resources: Mapping[str, bytes] | None = None, refused: list[str] | None = None,
 ) -> bytes:
-    """The PDF of `html`. `attachments` are (name, description, bytes); `refused` collects addresses not fetched."""
+    """The PDF of `html`. `attachments` are (name, description, bytes); `resources` are the only addresses beside data:
+    that can be fetched; `refused` collects those that were not."""
     from weasyprint import HTML, Attachment
     from weasyprint.document import DocumentMetadata
     from weasyprint.urls import URLFetcher, URLFetcherResponse
 
     class OnlyData(URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
-            got = fetch(url, refused)
+            got = fetch(url, resources or {}, refused)
             return URLFetcherResponse("data:", got["string"], {"Content-Type": got["mime_type"]})
 
     class BothStandards(DocumentMetadata):  # type: ignore[misc]

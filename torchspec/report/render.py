@@ -24,12 +24,13 @@ from markupsafe import Markup, escape
 from torchspec.core.canon import canonical, sha256_hex
 from torchspec.core.resources import data_folder
 from torchspec.model.codec import to_json
-from torchspec.model.memo import Memo, Plot, Table
+from torchspec.model.memo import Cell, Memo, Plot, Table
 from torchspec.report import markdown
 from torchspec.report.language import text_of
 from torchspec.report.pdf import write_pdf
 from torchspec.report.plots import svg
 
+FONT_SCHEME = "torchspec-font:"
 MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
 FONTS = (
     ("Memo Sans", 400, "inter-400"), ("Memo Sans", 600, "inter-600"), ("Memo Sans", 700, "inter-700"),
@@ -66,7 +67,7 @@ def markdown_of(memo: Memo, templates: Path | None = None) -> str:
 def html_of(memo: Memo, *, templates: Path | None = None, paged: bool = False) -> str:
     """memo.html as text, one self-contained file; `paged` gives the variant that becomes the PDF."""
     environment = _environment(templates, html=True)
-    css = style(templates)
+    css = style(templates, embedded=not paged)
     script = "" if paged else _source(environment, "memo.js")
     policy = "; ".join([
         "default-src 'none'", "img-src data:", "font-src data:", f"style-src '{_hash(css)}'",
@@ -92,6 +93,7 @@ def pdf_of(
         issued=memo.issued,
         identifier=sha256_hex(canonical(to_json(memo)))[:32],
         attachments=described,
+        resources=packaged_fonts(),
         refused=refused,
     )
 
@@ -102,22 +104,32 @@ def _about(name: str) -> str:
     return known.get(name, name)
 
 
-def style(templates: Path | None = None) -> str:
-    """The style sheet with its fonts and marks inside, so that nothing has to be fetched."""
-    return _fonts() + _source(_environment(templates, html=False), "memo.css")
+def style(templates: Path | None = None, *, embedded: bool = True) -> str:
+    """The style sheet with its fonts and marks inside, so that nothing has to be fetched. Where it is not `embedded` the
+    fonts have addresses that only `pdf.fetch` knows."""
+    return _fonts(embedded) + _source(_environment(templates, html=False), "memo.css")
 
 
 @cache
-def _fonts() -> str:
+def _fonts(embedded: bool) -> str:
     folder = data_folder("templates") / "fonts"
     faces = []
     for family, weight, name in FONTS:
-        data = base64.b64encode((folder / f"{name}.woff2").read_bytes()).decode()
+        address = f"{FONT_SCHEME}{name}"
+        if embedded:
+            data = base64.b64encode((folder / f"{name}.woff2").read_bytes()).decode()
+            address = f"data:font/woff2;base64,{data}"
         faces.append(
             f'@font-face{{font-family:"{family}";font-weight:{weight};font-style:normal;font-display:block;'
-            f"src:url(data:font/woff2;base64,{data}) format(\"woff2\")}}\n"
+            f"src:url({address}) format(\"woff2\")}}\n"
         )
     return "".join(faces)
+
+
+def packaged_fonts() -> dict[str, bytes]:
+    """The fonts of the package by the address under which the printed style sheet names them."""
+    folder = data_folder("templates") / "fonts"
+    return {f"{FONT_SCHEME}{name}": (folder / f"{name}.woff2").read_bytes() for _, _, name in FONTS}
 
 
 def _source(environment: ImmutableSandboxedEnvironment, name: str) -> str:
@@ -174,7 +186,46 @@ def _breakable(text: str) -> Markup:
     return Markup(re.sub(r"([_./:,=-])(?=[^_./:,=\-&;])", r"\1<wbr>", str(escape(text))))
 
 
+def _lines(cell: Cell) -> list[tuple[str, float]]:
+    """The lines of a cell with the width of their letters: fixed pitch and bold are wider than running text."""
+    marks = [("___" + m.text, 1.1) for m in (cell.mark, cell.decision) if m is not None]
+    wide = 1.2 if any(s.style in {"code", "strong"} for s in cell.words) else 1.0
+    small = 1.15 if any(s.style == "code" for s in cell.sub) else 0.92
+    return [*marks, (text_of(cell.words), wide), (text_of(cell.sub), small)]
+
+
+def _widths(table: Table) -> tuple[int, ...]:
+    """Widths of the columns in per cent, for tables that have none of their own: each gets its longest word, then a share
+    of the rest by how much more it holds. Empty for the kinds whose widths the style sheet sets."""
+    if table.kind not in _MEASURED:
+        return ()
+    if table.kind == "matrix":
+        return _matrix_widths(len(table.columns))
+    least, natural = [], []
+    for index, column in enumerate(table.columns):
+        lines = [(column.head, 1.15), (column.sub, 1.0)]
+        lines += [line for r in table.rows if r.kind == "row" for line in _lines(r.cells[index])]
+        least.append(min(max((len(w) * wide for text, wide in lines for w in text.split()), default=1), 22) + 3)
+        natural.append(min(max((len(text) * wide for text, wide in lines), default=1), 70) + 3)
+    room = max(_CHARACTERS - sum(least), 0)
+    wants = [max(n - m, 0) for n, m in zip(natural, least, strict=True)]
+    shares = [m + room * w / (sum(wants) or 1) for m, w in zip(least, wants, strict=True)]
+    scale = 100 / (sum(shares) or 1)
+    return tuple(min(max(round(s * scale), 3), 90) for s in shares)
+
+
+def _matrix_widths(columns: int) -> tuple[int, ...]:
+    if columns == 3:
+        return (24, 22, 54)
+    first = max(16, min(26, 40 - 3 * columns))
+    return (first, *([round((100 - first) / (columns - 1))] * (columns - 1)))
+
+
+_CHARACTERS = 118  # of the table's type size, across a printed page
+_MEASURED = frozenset({"plain", "environment", "matrix"})
+
 _FILTERS: dict[str, Any] = {
+    "widths": _widths,
     "breakable": _breakable,
     "md_sign": lambda key: markdown.MARKS[key].format("").replace("**", "").strip() + " ",
     "svg": _svg,

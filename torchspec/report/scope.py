@@ -15,21 +15,24 @@ def limits_of_it(ctx: Context) -> Section:
     """Not run and why, not covered, waived, and the caveats written before the run."""
     t = ctx.t
     blocks: list[Block] = []
-    missing: Counter[tuple[str, str, str]] = Counter()
+    missing: Counter[tuple[str, str]] = Counter()
+    named: dict[tuple[str, str], dict[str, None]] = {}
     for j in ctx.verdict.judgements:
         if j.outcome == "not_run":
             cell = ctx.cells[j.cell]
-            missing[cell.backend, cell.workload, " ".join(j.reason.split())] += 1
+            place = (cell.backend, " ".join(j.reason.split()))
+            missing[place] += 1
+            named.setdefault(place, {})[cell.workload] = None
     rows = [
-        build.row(build.cell(code(backend)), build.cell(code(workload)), numbers.count(n), reason)
-        for (backend, workload, reason), n in list(missing.items())[:120]
+        build.row(build.cell(code(place[0])), t.listed([code(w) for w in named[place]], 8), numbers.count(n), place[1])
+        for place, n in list(missing.items())[:120]
     ]
     if rows:
         blocks.append(build.heading(t.text("Not run, and why")))
         left = len(missing) - len(rows)
         blocks.append(build.table(
             "plain", t.text("Not run, and why"),
-            [build.column(t.text("Backend")), build.column(t.text("Workload")),
+            [build.column(t.text("Backend")), build.column(t.text("Workloads")),
              build.column(t.text("Judgements"), "right"), build.column(t.text("Reason"))], rows,
             note=t.plural(left, "{n} more line is in memo.json.", "{n} more lines are in memo.json.") if left else ""))
     if ctx.plan.exclusions:

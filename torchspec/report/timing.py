@@ -94,7 +94,7 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
         t.words("Every timed call, without correction for drift between rounds, so these figures describe the machine's "
                 "day as well as torch; gates are judged from pairs. 1 is the baseline's median. Box: middle half; line: "
                 "5th to 95th percentile; tick: median."),
-        (build.table("figures", t.text("Distribution of latency"), columns, rows),),
+        (build.table("distribution", t.text("Distribution of latency"), columns, rows),),
     )
 
 
@@ -107,7 +107,7 @@ def _spread_scale(spreads: Sequence[tuple[str, list[float], list[float]]]) -> Sc
     high = max(quantile(side, 0.95) / quantile(base, 0.5) for _, base, cand in spreads for side in (base, cand))
     low = min(quantile(side, 0.05) / quantile(base, 0.5) for _, base, cand in spreads for side in (base, cand))
     high, low = min(max(high, 1.05), 2.5), max(min(low, 0.95), 0.0)
-    step = nice_step((high - low) * 1.2)
+    step = nice_step((high - low) * 0.6)
     first = math.ceil(low / step)
     ticks = [step * k for k in range(first, int(high / step) + 1)]
     pad = (high - low) * 0.04
