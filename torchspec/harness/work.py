@@ -193,6 +193,13 @@ class Job:
         """Gradients by name after one forward and backward from the frozen weights."""
         raise Unsupported("this kind of work has no gradients", "backend")
 
+    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
+        """What one run of the work gives: {"output": {name: tensor}}, and "gradient" where asked."""
+        found = {"output": tensors(self.forward())}
+        if gradients:
+            found["gradient"] = self.gradients()
+        return found
+
     def losses(self, steps: int) -> list[float]:
         """The loss before each of `steps` optimizer steps, and after the last; leaves the job used up."""
         raise Unsupported("this kind of work has no loss", "backend")
@@ -205,15 +212,19 @@ class Job:
         """(module, args, kwargs) to compile or export."""
         raise Unsupported("this kind of work has no module to compile or export", "backend")
 
+    def run_with(self, runner: Any) -> None:
+        """From now on steps call `runner` (the compiled or exported form) instead of the module itself."""
+        raise Unsupported("this kind of work has no module to compile or export", "backend")
+
     def relayout(self, padding: int) -> None:
         """Moves inputs and weights to other places in memory, after an allocation of `padding` bytes."""
 
     def checkpoint(self) -> dict[str, Any]:
-        """A state dict (and, in train mode, the optimizer's) after one training step, as a tree of tensors."""
+        """{"module": state dict, "optimizer": its state after one step (train mode)}; the weights stay as they were."""
         raise Unsupported("this kind of work has no state", "backend")
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Loads what `checkpoint` gave, strictly."""
+        """Loads what `checkpoint` gave, strictly, and goes on with one optimizer step; then back to those weights."""
         raise Unsupported("this kind of work has no state", "backend")
 
 
@@ -235,10 +246,11 @@ class ModuleJob(Job):
             self.module = self.module.to(dtype=work.dtype())
         self.module.train(mode == "train")
         self._padding: Any = None
-        self._run_with(self.module)
+        self._output: Any = None
+        self.run_with(self.module)
         self.tuned = work.optimizer(self._parameters()) if work.timed_optimizer and mode == "train" else None
 
-    def _run_with(self, runner: Any) -> None:
+    def run_with(self, runner: Any) -> None:
         """Sets what a step calls, and everything about it that need not be looked up inside a step."""
         args, kwargs = self.arguments()
         placed = tensors([list(args), kwargs])
@@ -270,6 +282,7 @@ class ModuleJob(Job):
         for leaf in self._leaves.values():
             leaf.grad = None
         output = self._call()
+        self._output = output
         loss = self.work.loss(output, self.inputs)
         if loss is not None:
             loss.backward()
@@ -277,6 +290,12 @@ class ModuleJob(Job):
         found = {"output": output} if isinstance(output, torch.Tensor) else tensors(output)
         torch.autograd.backward([found[name] for name in self.cotangents], list(self.cotangents.values()))
         return None
+
+    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
+        if not gradients:
+            return super().results(False)
+        found = self.gradients()  # output and gradients of one and the same pass
+        return {"output": {name: value.detach() for name, value in tensors(self._output).items()}, "gradient": found}
 
     def step(self) -> Any:
         if self.mode != "train":
@@ -325,19 +344,23 @@ class ModuleJob(Job):
             tensor.data = tensor.data.clone()
         self.inputs = convert(self.inputs)
         self.cotangents = convert(self.cotangents)
-        self._run_with(self.runner)
+        self.run_with(self.runner)
 
     def checkpoint(self) -> dict[str, Any]:
-        saved: dict[str, Any] = {}
+        saved: dict[str, Any] = {"module": {name: value.clone() for name, value in self.weights().items()}}
         if self.mode == "train" and self._parameters():
             optimizer = self.work.optimizer(self._parameters())
             self._forward_backward()
             optimizer.step()
             saved["optimizer"] = optimizer.state_dict()
-        saved["module"] = dict(self.module.state_dict())
+            self.module.load_state_dict(saved["module"])
         return saved
 
     def restore(self, saved: dict[str, Any]) -> None:
-        if "optimizer" in saved:
-            self.work.optimizer(self._parameters()).load_state_dict(saved["optimizer"])
         self.module.load_state_dict(saved["module"], strict=True)
+        if "optimizer" in saved:
+            optimizer = self.work.optimizer(self._parameters())
+            optimizer.load_state_dict(saved["optimizer"])
+            self._forward_backward()
+            optimizer.step()
+            self.module.load_state_dict(saved["module"])

@@ -1,0 +1,86 @@
+"""What a device is to the harness: `Device`, with one subclass and one file (`device_<backend>.py`) a backend.
+
+A device says whether it is there, seeds, synchronises, times calls and measures memory. To add one: subclass, set
+`name` and `torch_name`, and override what differs; defining the class registers it in `DEVICES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .measure import timed_samples
+from .memory import ResidentPeak, allocated_peak
+
+#: backend -> its class; filled as the device modules define their classes.
+DEVICES: dict[str, type[Device]] = {}
+
+
+class Device:
+    """A place where torch runs. The base class answers for the CPU and for what all devices share."""
+
+    name = ""
+    torch_name = "cpu"
+    #: What `sample` reads: the host's clock after synchronising, or the device's own events.
+    clock = "perf_counter_ns"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        DEVICES[cls.name] = cls
+
+    def missing(self) -> str | None:
+        """Why this machine or this torch cannot run it; None where it can."""
+        return None
+
+    def place(self) -> Any:
+        """The torch.device that work is put on."""
+        import torch
+
+        return torch.device(self.torch_name)
+
+    def probe(self) -> dict[str, Any]:
+        """Hardware and driver, as JSON types; works where the device is missing."""
+        return {}
+
+    def seed(self, seed: int) -> None:
+        import torch
+
+        torch.manual_seed(seed)
+
+    def synchronize(self) -> None:
+        """Returns when everything queued has run."""
+
+    def sample(self, step: Callable[[], Any], calls: int, samples: int, plant: float) -> list[float]:
+        """Per-call nanoseconds; see `measure.timed_samples`."""
+        return timed_samples(step, calls, samples, plant, self.synchronize)
+
+    def empty_cache(self) -> None:
+        """Gives back what the device's allocator keeps."""
+
+    def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
+        """{metric: (bytes, meter)} of the peaks over `steps` steps, above the level before the first.
+
+        Called in a fresh process. Only the metrics in `wanted` need be there; one that this device or this torch
+        cannot give is left out, and the caller records it as unsupported.
+        """
+        return {}
+
+
+class HostMemory(Device):
+    """The two meters of work that runs in this process's own memory."""
+
+    name = "host"
+
+    def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
+        def run() -> None:
+            for _ in range(steps):
+                step()
+
+        found: dict[str, tuple[float, str]] = {}
+        resident = ResidentPeak()
+        resident.start()
+        run()
+        found["memory.driver_peak"] = (float(resident.peak()), resident.meter)
+        if "memory.allocated_peak" in wanted:
+            found["memory.allocated_peak"] = (float(allocated_peak(run)), "torch profiler")
+        return found

@@ -1,0 +1,87 @@
+"""Apple GPUs through Metal: the host's clock after synchronising; memory is sampled, since Metal keeps no peak."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .device import Device
+from .environ import cpu_model
+
+#: Seconds between two looks at the driver's figures.
+LOOK_EVERY_S = 0.001
+
+
+class Mps(Device):
+    """torch's mps device."""
+
+    name = "mps"
+    torch_name = "mps"
+
+    def missing(self) -> str | None:
+        import torch
+
+        if not torch.backends.mps.is_built():
+            return f"this torch ({torch.__version__}) was not built for mps"
+        if not torch.backends.mps.is_available():
+            return "this machine has no Apple GPU that torch can use"
+        return None
+
+    def probe(self) -> dict[str, Any]:
+        import platform
+
+        import torch
+
+        facts: dict[str, Any] = {"name": cpu_model(), "macos": platform.mac_ver()[0]}
+        if self.missing() is None and hasattr(torch.mps, "recommended_max_memory"):
+            facts["recommended_bytes"] = torch.mps.recommended_max_memory()
+        return facts
+
+    def seed(self, seed: int) -> None:
+        import torch
+
+        torch.manual_seed(seed)
+        torch.mps.manual_seed(seed)
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.mps.synchronize()
+
+    def empty_cache(self) -> None:
+        import torch
+
+        torch.mps.empty_cache()
+
+    def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
+        import torch
+
+        self.synchronize()
+        self.empty_cache()
+        driver, allocated = torch.mps.driver_allocated_memory(), torch.mps.current_allocated_memory()
+        highest = [driver, allocated]
+        done = threading.Event()
+
+        def look() -> None:
+            highest[0] = max(highest[0], torch.mps.driver_allocated_memory())
+            highest[1] = max(highest[1], torch.mps.current_allocated_memory())
+
+        def watch() -> None:
+            while not done.wait(LOOK_EVERY_S):
+                look()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        for _ in range(steps):
+            step()
+            self.synchronize()
+            look()
+        done.set()
+        watcher.join()
+        sampled = f"sampled every {LOOK_EVERY_S * 1e3:g} ms"
+        return {
+            "memory.driver_peak": (float(highest[0] - driver), f"driver_allocated_memory {sampled}"),
+            "memory.reserved_peak": (float(highest[0] - driver), f"driver_allocated_memory {sampled}"),
+            "memory.allocated_peak": (float(highest[1] - allocated), f"current_allocated_memory {sampled}"),
+        }

@@ -1,0 +1,403 @@
+"""One cell in fresh processes of each side: errors, memory, determinism, first call, compile and export.
+
+A process is asked for everything its cell needs and its figures are written together, so that an interrupted one is
+simply done again. Timing in pairs is `pairs.py`'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .needs import Needs
+from .run import Run
+from .supervise import Unable, Worker, WorkerFailed
+
+Records = list[tuple[str, dict[str, Any]]]
+MEMORY_STEPS = 3
+RECOMPILE_CALLS = 3
+
+
+class CellOver(Exception):
+    """A cell that ends here, with its status and reason."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class FreshCell:
+    """Runs one cell's fresh processes and writes what they give."""
+
+    def __init__(self, run: Run, cell: str) -> None:
+        self.run, self.cell = run, cell
+        self.needs = Needs(run.embedded, cell, run.candidate)
+        self.ran: set[str] = set()
+        self.waiting: dict[str, Worker] = {}
+
+    def all(self) -> None:
+        """Everything but timing. Raises CellOver where the cell cannot go on."""
+        try:
+            self._all()
+        finally:
+            self._close_waiting()
+
+    def _all(self) -> None:
+        self.freeze()
+        failed: dict[str, WorkerFailed] = {}
+        for repeat in range(self.needs.processes):
+            for side in self.run.sides:
+                if side not in failed and not self._given(side, repeat):
+                    what = f"fresh process {repeat + 1} of {self.needs.processes}"
+                    self.run.progress.event("doing", what=what, side=side)
+                    failure = self._tried_twice(side, repeat)
+                    if failure is not None:
+                        failed[side] = failure
+            self._close_waiting()
+            if failed:
+                raise self._over(failed)
+        self._determinism()
+
+    def _over(self, failed: dict[str, WorkerFailed]) -> CellOver:
+        if "baseline" in failed:
+            return CellOver("error", f"the baseline failed: {failed['baseline'].error}")
+        failure = failed[self.run.candidate]
+        return CellOver("failed", f"the candidate {failure.how} twice while doing {failure.doing}: {failure.error}")
+
+    def freeze(self) -> None:
+        """Inputs, weights and references, made once by the baseline; checked against what was made before."""
+        run, needs, cell = self.run, self.needs, self.cell
+        path = run.frozen_file(cell)
+        wanted = [a for a in needs.references if not run.reference_file(cell, a).is_file()]
+        if path.is_file() and cell in run.past.frozen and not wanted:
+            return
+        run.progress.event("doing", what="freezing inputs and weights", side="baseline")
+        for last in (False, True):
+            try:
+                self._freeze_once(path, wanted)
+                return
+            except Unable as reason:
+                run.unsupported(cell, "baseline", None, reason)
+                raise CellOver("not_run", str(reason)) from reason
+            except WorkerFailed as failure:
+                run.side_failed(cell, failure, "baseline", False)
+                if last:
+                    raise CellOver("error", f"the baseline could not make the inputs: {failure.error}") from failure
+
+    def _freeze_once(self, path: Path, wanted: list[str]) -> None:
+        run, cell = self.run, self.cell
+        worker = run.maker()
+        try:
+            made = worker.ask("freeze", run.timeout_s, cell=cell, path=str(path))
+            before = run.past.frozen.get(cell)
+            if before is not None and (before["inputs"], before["weights"]) != (made["inputs"], made["weights"]):
+                reason = "the baseline made other inputs or weights from the same seed than in the earlier run"
+                run.broken(cell, "frozen inputs", before["inputs"], made["inputs"], reason)
+                raise CellOver("error", reason)
+            digest = None
+            for against in wanted:
+                file = str(run.reference_file(cell, against))
+                try:
+                    found = worker.ask(
+                        "reference", run.timeout_s, cell=cell, frozen=str(path), against=against, path=file
+                    )
+                    digest = found["digest"] if against == "cpu.float64" else digest
+                except Unable as reason:
+                    self._unsupported_errors("baseline", against, reason)
+            if before is None:
+                body = {"cell": cell, "inputs": made["inputs"], "weights": made["weights"], "file": path.name}
+                seed = run.embedded.frozen["seed"]
+                run.write("frozen.made", {**body, "outputs_reference": digest, "made_by": "baseline", "seed": seed})
+        except WorkerFailed:
+            worker.close()
+            raise
+
+    def _unsupported_errors(self, side: str, against: str, reason: Unable) -> None:
+        for metric in sorted(self.needs.metrics):
+            if metric.startswith("error."):
+                body = {"cell": self.cell, "candidate": self.run.candidate, "side": side, "metric": metric}
+                self.run.write("unsupported", {**body, "error": f"{against}: {reason}", "where": reason.where})
+
+    def _given(self, side: str, repeat: int) -> bool:
+        """Whether an earlier run already has this process's figures."""
+        marks = {"cell": self.cell, "side": side, "metric": "process", "against": None, "repeat": repeat}
+        output = self.run.output_file(self.cell, side)
+        given = self.run.past.has("sample", **marks) and (repeat > 0 or output.is_file())
+        if given:
+            self.ran.add(side)
+        return given
+
+    def _tried_twice(self, side: str, repeat: int) -> WorkerFailed | None:
+        """Runs one process, once more where it failed; the second failure."""
+        other = next(one for one in self.run.sides if one != side)
+        while True:
+            try:
+                self.run.write_all(self._process(side, repeat))
+                self.ran.add(side)
+                return None
+            except Unable as reason:
+                self.run.unsupported(self.cell, side, None, reason)
+                raise CellOver("not_run", f"{side}: {reason}") from reason
+            except WorkerFailed as failure:
+                other_ran = other in self.ran or self._would_run(other, repeat)
+                if self.run.side_failed(self.cell, failure, side, other_ran) >= 2:
+                    return failure
+
+    def _would_run(self, side: str, repeat: int) -> bool:
+        """Whether a side that has not had its turn runs this cell at all."""
+        if side != self.run.candidate:
+            return False
+        try:
+            self.run.write_all(self._process(side, repeat))
+        except (WorkerFailed, Unable):
+            return False
+        self.ran.add(side)
+        return True
+
+    # One process.
+
+    def _started(self, side: str, repeat: int) -> Worker:
+        """A fresh worker. The other side's is started with it, so that both import at the same time, unless times of
+        starting or compiling are what is measured."""
+        waiting = self.waiting.pop(side, None)
+        if waiting is not None:
+            return waiting
+        worker = self.run.start(side, f"fresh{repeat}")
+        other = next(one for one in self.run.sides if one != side)
+        alone = self.needs.times_starting or other in self.waiting or self._given(other, repeat)
+        if side == "baseline" and not alone:
+            self.waiting[other] = self.run.start(other, f"fresh{repeat}")
+        return worker
+
+    def _close_waiting(self) -> None:
+        while self.waiting:
+            self.waiting.popitem()[1].close()
+
+    def _process(self, side: str, repeat: int) -> Records:
+        worker = self._started(side, repeat)
+        try:
+            return self._asked(worker, side, repeat)
+        finally:
+            worker.close()
+
+    def _asked(self, worker: Worker, side: str, repeat: int) -> Records:
+        run, needs, cell, limit = self.run, self.needs, self.cell, self.run.timeout_s
+        records: Records = []
+
+        def sample(metric: str, value: Any, unit: str, meter: str, **detail: Any) -> None:
+            records.append(("sample", self._sample(side, metric, value, unit, repeat, meter, None, detail)))
+
+        hello = worker.ask("hello", limit)
+        opened = worker.ask("open", limit, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
+        self._seen(side, opened)
+        if needs.wants("import.time"):
+            sample("import.time", hello["import_s"], "s", "perf_counter around import torch")
+        if opened["compiles"]:
+            compiled = worker.ask("compile", limit, name="own")
+            self._compiled(worker, compiled, sample)
+        elif needs.wants("latency.first_call") and not needs.memory:
+            sample("latency.first_call", worker.ask("first", limit, name="own")["seconds"], "s", "perf_counter")
+        if needs.memory:
+            if needs.wants("latency.first_call") and not opened["compiles"]:
+                records += self._first_call_elsewhere(side, repeat)
+            peaks = worker.ask("memory", limit, name="own", steps=MEMORY_STEPS, wanted=needs.memory)["peaks"]
+            for metric in needs.memory:
+                if metric in peaks:
+                    sample(metric, peaks[metric][0], "bytes", peaks[metric][1], steps=MEMORY_STEPS)
+                else:
+                    why = f"this device gives no {metric}"
+                    self.run.unsupported(cell, side, metric, Unable(why, "backend"))
+        path = run.output_file(cell, side)
+        digests = worker.ask("outputs", limit, name="own", path=str(path), gradients=needs.train)
+        if repeat == 0 and needs.errors:
+            records += self._errors(worker, side, path)
+        if repeat == 0 and needs.wants("loss.final"):
+            records += self._losses(worker, side)
+        if needs.repeats:
+            again = worker.ask("repeats", limit, name="own", count=needs.repeats_each, gradients=needs.train)["digests"]
+            sample("process.digests", 0, "1", "sha256", digests={k: [digests[k], *v] for k, v in again.items()})
+        if repeat == 0 and needs.mode == "export":
+            records += self._export(worker, side)
+        sample("process", 1, "1", "count", digests=digests)
+        return records
+
+    def _first_call_elsewhere(self, side: str, repeat: int) -> Records:
+        """The first call in a process of its own, where the cell's own process measures memory from its first step."""
+        worker = self.run.start(side, f"first{repeat}")
+        try:
+            worker.ask("hello", self.run.timeout_s)
+            frozen = str(self.run.frozen_file(self.cell))
+            worker.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
+            seconds = worker.ask("first", self.run.timeout_s, name="own")["seconds"]
+        finally:
+            worker.close()
+        return [("sample", self._sample(side, "latency.first_call", seconds, "s", repeat, "perf_counter", None, {}))]
+
+    def _sample(
+        self, side: str, metric: str, value: Any, unit: str, repeat: int, meter: str, against: str | None, detail: Any
+    ) -> dict[str, Any]:
+        return {
+            "cell": self.cell,
+            "candidate": self.run.candidate,
+            "side": side,
+            "metric": metric,
+            "value": value,
+            "unit": unit,
+            "repeat": repeat,
+            "meter": meter,
+            "against": against,
+            "process": "fresh",
+            "detail": detail,
+        }
+
+    def _fact(self, side: str, metric: str, found: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        detail = {key: value for key, value in found.items() if key not in ("ok", "holds", "error")}
+        body = {"cell": self.cell, "candidate": self.run.candidate, "side": side, "metric": metric, "against": None}
+        return "fact", {**body, "holds": found["holds"], "error": found.get("error"), "detail": detail}
+
+    def _seen(self, side: str, opened: dict[str, Any]) -> None:
+        """Records, once a run and side, what a side loaded; a difference from what was made breaks the control."""
+        run, made = self.run, self.run.past.frozen[self.cell]
+        if side not in self.ran:
+            body = {"cell": self.cell, "candidate": run.candidate, "side": side}
+            run.write("frozen.seen", {**body, "inputs": opened["inputs"], "weights": opened["weights"]})
+        for part in ("inputs", "weights"):
+            if opened[part] != made[part]:
+                reason = f"{side} holds other {part} than those that were frozen"
+                run.broken(self.cell, f"frozen {part}", made[part], opened[part], reason)
+                raise CellOver("error", reason)
+
+    def _compiled(self, worker: Worker, compiled: dict[str, Any], sample: Any) -> None:
+        wants = self.needs.wants
+        if wants("compile.time") or wants("latency.first_call"):
+            sample("compile.time", compiled["seconds"], "s", "first compiled call, empty cache")
+        if wants("latency.first_call"):
+            sample("latency.first_call", compiled["seconds"], "s", "first compiled call, empty cache")
+        if wants("compile.graph_breaks"):
+            sample(
+                "compile.graph_breaks", compiled["graph_breaks"], "count", "dynamo counters",
+                reasons=compiled["break_reasons"], graphs=compiled["graphs"],
+            )  # fmt: skip
+        if wants("compile.recompiles"):
+            again = worker.ask("recompiles", self.run.timeout_s, name="own", calls=RECOMPILE_CALLS)
+            sample(
+                "compile.recompiles", again["recompiles"], "count", "dynamo counters",
+                reasons=again["reasons"], calls=again["calls"],
+            )  # fmt: skip
+        if wants("compile.time_warm"):
+            sample("compile.time_warm", self._warm_compile(worker), "s", "first compiled call, warm cache")
+
+    def _warm_compile(self, worker: Worker) -> float:
+        """Compiles once more in a fresh process that finds the first one's cache."""
+        warm = self.run.start(worker.side, "warm", cache=worker.cache)
+        try:
+            warm.ask("hello", self.run.timeout_s)
+            frozen = str(self.run.frozen_file(self.cell))
+            warm.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
+            return float(warm.ask("compile", self.run.timeout_s, name="own")["seconds"])
+        finally:
+            warm.close()
+
+    def _errors(self, worker: Worker, side: str, path: Path) -> Records:
+        """Errors against every reference, and of the candidate against the baseline and its own other paths."""
+        run, limit = self.run, self.run.timeout_s
+        references = {a: run.reference_file(self.cell, a) for a in self.needs.references}
+        if side == run.candidate:
+            references["baseline"] = run.output_file(self.cell, "baseline")
+            for variant in self.needs.variants:
+                other = run.output_file(self.cell, side, variant)
+                try:
+                    frozen = str(run.frozen_file(self.cell))
+                    worker.ask("open", limit, name=variant, cell=self.cell, frozen=frozen, variant=variant)
+                    worker.ask("outputs", limit, name=variant, path=str(other), gradients=self.needs.train)
+                    references[variant] = other
+                except Unable as reason:
+                    self._unsupported_errors(side, variant, reason)
+                worker.ask("close", limit, name=variant)
+        records: Records = []
+        for against, reference in references.items():
+            if not reference.is_file():
+                continue
+            found = worker.ask("compare", limit, values=str(path), references=str(reference))
+            for part, figures in found["parts"].items():
+                prefix = "error." if part == "output" else "error.gradient_"
+                where = figures.pop("worst", {})
+                problem = figures.pop("problem", None)
+                for name, value in figures.items():
+                    unit = {"psnr": "dB", "ulp": "ulp", "nonfinite": "count"}.get(name, "1")
+                    detail = {"tensor": where.get(name), **({"problem": problem} if problem else {})}
+                    body = self._sample(side, prefix + name, value, unit, 0, "float64 on the cpu", against, detail)
+                    records.append(("sample", body))
+        return records
+
+    def _losses(self, worker: Worker, side: str) -> Records:
+        workload = self.run.embedded.workloads[self.run.embedded.cells[self.cell]["workload"]]
+        steps = int(workload["options"].get("steps") or self.needs.loss_steps)
+        frozen = str(self.run.frozen_file(self.cell))
+        try:
+            worker.ask("open", self.run.timeout_s, name="loss", cell=self.cell, frozen=frozen)
+            losses = worker.ask("losses", self.run.timeout_s, name="loss", steps=steps)["losses"]
+        except Unable as reason:
+            self.run.unsupported(self.cell, side, "loss.final", reason)
+            return []
+        worker.ask("close", self.run.timeout_s, name="loss")
+        detail = {"losses": losses, "steps": steps}
+        return [("sample", self._sample(side, "loss.final", losses[-1], "1", 0, "optimizer steps", None, detail))]
+
+    def _export(self, worker: Worker, side: str) -> Records:
+        """Export round trip here, and reload in a process that knows nothing of it."""
+        run, limit = self.run, self.run.timeout_s
+        path = run.output_file(self.cell, side, "exported").with_suffix(".pt2")
+        records = []
+        trip = worker.ask("export", limit, name="own", path=str(path))
+        if self.needs.wants("export.roundtrip"):
+            records.append(self._fact(side, "export.roundtrip", trip))
+        if self.needs.wants("export.reload"):
+            if trip["stage"] in ("export", "save"):
+                found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
+            else:
+                found = self.reload(side, path)
+            records.append(self._fact(side, "export.reload", found))
+        if self.needs.wants("export.candidate_to_baseline") and side == run.candidate:
+            if trip["stage"] in ("export", "save"):
+                found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
+            else:
+                found = self.reload("baseline", path)
+            records.append(self._fact(side, "export.candidate_to_baseline", found))
+        return records
+
+    def reload(self, side: str, path: Path) -> dict[str, Any]:
+        """Loads and runs an exported file in a fresh process of `side`."""
+        worker = self.run.start(side, "reload")
+        try:
+            worker.ask("hello", self.run.timeout_s)
+            frozen = str(self.run.frozen_file(self.cell))
+            worker.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
+            return worker.ask("reload", self.run.timeout_s, name="own", path=str(path))
+        except WorkerFailed as failure:
+            if failure.doing != "reload":
+                raise
+            return {"holds": False, "stage": "load", "error": failure.error, "how": failure.how}
+        finally:
+            worker.close()
+
+    def _determinism(self) -> None:
+        """Facts over all fresh processes and repeats of each side."""
+        for part in ("output", "gradient"):
+            metric = f"determinism.{part}"
+            if not self.needs.wants(metric):
+                continue
+            for side in self.run.sides:
+                held = self.run.past.digests.get((self.cell, side), {})
+                processes = [repeat[part] for repeat in held.values() if part in repeat]
+                if not processes:
+                    continue
+                distinct = sorted({digest for digests in processes for digest in digests})
+                detail = {
+                    "repeats": sum(len(digests) for digests in processes),
+                    "distinct": len(distinct),
+                    "across_processes": len(processes),
+                    "distinct_within": max(len(set(digests)) for digests in processes),
+                }
+                found = {"holds": len(distinct) == 1, "error": None, **detail}
+                self.run.write(*self._fact(side, metric, found))

@@ -1,0 +1,139 @@
+"""Compiling and exporting one job: cold compile time, graph breaks, recompiles, export round trip and reload.
+
+Runs inside a worker that is fresh and has an empty compiler cache of its own. An exception of the operation under test
+comes back as a stage and an error, since it is the answer and not an accident.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from .numerics import compare_trees
+from .trees import tensors
+from .work import Job
+
+
+def compile_arguments(settings: dict[str, str]) -> dict[str, Any]:
+    """The spec's `compile.*` settings as arguments of torch.compile."""
+    chosen: dict[str, Any] = {}
+    truths = {"on": True, "true": True, "off": False, "false": False}
+    for name, value in settings.items():
+        if name == "compile.mode" and value != "default":
+            chosen["mode"] = value.replace("_", "-")
+        elif name == "compile.backend":
+            chosen["backend"] = value
+        elif name in ("compile.dynamic", "compile.fullgraph"):
+            chosen[name.split(".", 1)[1]] = truths[value.lower()]
+    return chosen
+
+
+def compiler_counts() -> dict[str, Any]:
+    """What Dynamo has counted in this process: graphs, graph breaks and why, recompiles and why."""
+    import torch._dynamo.utils as dynamo
+
+    metrics = dynamo.get_compilation_metrics() if hasattr(dynamo, "get_compilation_metrics") else []
+    reasons = [getattr(one, "recompile_reason", None) for one in metrics]
+    breaks = dynamo.counters["graph_break"]
+    return {
+        "graphs": int(dynamo.counters["stats"]["unique_graphs"]),
+        "graph_breaks": int(sum(breaks.values())),
+        "break_reasons": sorted(reason.splitlines()[0][:200] for reason in breaks),
+        "recompile_reasons": [str(reason)[:200] for reason in reasons if reason],
+    }
+
+
+def compile_job(job: Job, settings: dict[str, str], synchronize: Any) -> dict[str, Any]:
+    """Compiles a job and runs it once: {"seconds": first compiled call, and the compiler's counts}."""
+    import torch
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    module, _, _ = job.subject()
+    job.run_with(torch.compile(module, **compile_arguments(settings)))
+    with job.ambient():
+        start = time.perf_counter()
+        job.step()
+        synchronize()
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, **compiler_counts()}
+
+
+def recompiles(job: Job, calls: int) -> dict[str, Any]:
+    """Graphs compiled by further calls of a job that was compiled and run once."""
+    before = compiler_counts()["graphs"]
+    with job.ambient():
+        for _ in range(calls):
+            job.step()
+    after = compiler_counts()
+    return {"recompiles": after["graphs"] - before, "reasons": after["recompile_reasons"], "calls": calls + 1}
+
+
+def close_enough(values: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:
+    """{"same": bool, "max_rel", "tolerance"}: bit for bit, or within 32 roundings of the dtype at the largest value.
+
+    Two ways of running one program may order sums differently; more than that is another program.
+    """
+    import torch
+
+    floats = [t.dtype for t in references.values() if t.is_floating_point()]
+    tolerance = max((32 * torch.finfo(dtype).eps for dtype in floats), default=0.0)
+    found = compare_trees(values, references)
+    same = found["nonfinite"] == 0 and found["max_rel"] <= tolerance
+    return {"same": same, "max_rel": found["max_rel"], "max_abs": found["max_abs"], "tolerance": tolerance}
+
+
+def export_job(job: Job, path: Path) -> dict[str, Any]:
+    """Exports, saves, loads and runs a job in this process: {"holds", "stage", "error", "seconds", and how close}."""
+    import torch
+
+    module, args, kwargs = job.subject()
+    expected = {name: t.clone() for name, t in tensors(job.forward()).items()}
+    stage, start = "export", time.perf_counter()
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, args, kwargs)
+            stage = "save"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.export.save(program, str(path))
+            stage = "load"
+            loaded = torch.export.load(str(path))
+            stage = "run"
+            given = tensors(loaded.module()(*args, **kwargs))
+            stage = "compare"
+            found = close_enough(given, expected)
+    except Exception as error:
+        return {"holds": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:2000]}
+    seconds = time.perf_counter() - start
+    why = None if found["same"] else "the reloaded program gives another output"
+    return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
+
+
+def reload_job(job: Job, path: Path) -> dict[str, Any]:
+    """Loads an exported file, runs it on the job's inputs and compares with the job's own output."""
+    import torch
+
+    _, args, kwargs = job.subject()
+    stage, start = "load", time.perf_counter()
+    try:
+        loaded = torch.export.load(str(path))
+        stage = "run"
+        with torch.no_grad():
+            given = tensors(loaded.module()(*args, **kwargs))
+        stage = "compare"
+        found = close_enough(given, tensors(job.forward()))
+    except Exception as error:
+        return {"holds": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:2000]}
+    seconds = time.perf_counter() - start
+    why = None if found["same"] else "the loaded program gives another output"
+    return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
+
+
+def export_runner(job: Job) -> None:
+    """From now on the job's steps run the exported program (mode export)."""
+    import torch
+
+    module, args, kwargs = job.subject()
+    with torch.no_grad():
+        job.run_with(torch.export.export(module, args, kwargs).module())

@@ -1,0 +1,73 @@
+"""What a cell's gates need: which comparisons are timed, and what a fresh process must be asked. Pure; no clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .embedded import TIMED, Embedded
+
+MEMORY = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak", "memory.fragmentation")
+#: Metrics that one fresh process gives once; three of them are asked.
+REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compile.time_warm", "compile.graph_breaks",
+            "compile.recompiles", "fallback.operators")  # fmt: skip
+FRESH_PROCESSES = 3
+USUAL_REPEATS = 5
+USUAL_LOSS_STEPS = 10
+
+
+class Comparison:
+    """Two ways of doing one cell's work that are timed in turn, and the gates that ask for it.
+
+    `a` and `b` are (side, variant): the baseline's own work and the candidate's; or, on the candidate alone, its work
+    not compiled or its old path, and its own.
+    """
+
+    def __init__(self, cell: str, against: str, candidate: str, gates: list[dict[str, Any]]) -> None:
+        self.cell, self.against, self.gates = cell, against, gates
+        self.a = ("baseline", "own") if against == "baseline" else (candidate, against)
+        self.b = (candidate, "own")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.cell, self.against
+
+
+class Needs:
+    """What one cell needs, from its gates."""
+
+    def __init__(self, embedded: Embedded, cell_id: str, candidate: str) -> None:
+        cell = embedded.cells[cell_id]
+        gates = embedded.gates(cell_id)
+        self.mode: str = cell["mode"]
+        self.metrics = {gate["metric"] for gate in gates}
+        self.train = self.mode == "train"
+        beside = embedded.workloads[cell["workload"]]["beside"]
+        errors = [gate for gate in gates if gate["metric"].startswith("error.")]
+        self.errors = bool(errors)
+        asked = {gate["against"] for gate in errors if gate["against"]}
+        #: References to be made once, such as cpu.float64.
+        self.references = sorted(
+            {against for against in asked if "." in against} | ({"cpu.float64"} if errors else set())
+        )
+        #: Variants whose output the candidate's own is compared with.
+        self.variants = [v for v in ("beside", "eager") if v in asked or (v == "beside" and beside and errors)]
+        determinism = [gate for gate in gates if gate["metric"].startswith("determinism.")]
+        self.repeats = max((int(gate["repeats"] or USUAL_REPEATS) for gate in determinism), default=0)
+        self.memory = sorted(self.metrics & set(MEMORY))
+        self.processes = FRESH_PROCESSES if determinism or self.metrics & set(REPEATED) else 1
+        #: Whether starting, first calls or compiling are timed, which two processes at once would disturb.
+        self.times_starting = any(
+            self.wants(m) for m in ("import.time", "latency.first_call", "compile.time", "compile.time_warm")
+        )
+        self.loss_steps = USUAL_LOSS_STEPS
+        #: Repeats in each process, beside the first run, so that all processes together give at least `repeats`.
+        self.repeats_each = max(1, -(-self.repeats // self.processes) - 1)
+        timed: dict[str, list[dict[str, Any]]] = {}
+        for gate in gates:
+            if gate["metric"] in TIMED:
+                against = gate["against"] if gate["against"] in ("beside", "eager") else "baseline"
+                timed.setdefault(against, []).append(gate)
+        self.comparisons = [Comparison(cell_id, against, candidate, timed[against]) for against in sorted(timed)]
+
+    def wants(self, metric: str) -> bool:
+        return metric in self.metrics

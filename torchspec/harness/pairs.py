@@ -1,0 +1,434 @@
+"""Timing in pairs of fresh workers: short blocks of both sides in random order on one core.
+
+A pair hosts every cell that still needs timing. Within a pair each cell is laid out in memory anew several times
+(builds); each build has rounds of one block a side. After each pair `sequential` says whether to go on. The controls
+(the baseline against itself, and with planted extra work) come first and give the spread between equal pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from typing import Any
+
+from .measure import block_shape
+from .needs import Comparison
+from .run import Run, idlest_cores, noise_between, noise_now
+from .sequential import confirm, decide, series
+from .supervise import Unable, Worker, WorkerFailed
+
+#: Padding before a build, so that its tensors lie elsewhere: up to this many bytes.
+PADDING_BYTES = 1 << 18
+CONTROL_PAIRS = 3
+CONTROL_SHARE = 0.5
+#: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
+USUAL_SEES = 0.05
+
+
+def planted_change(gate: dict[str, Any]) -> float | None:
+    """The ratio of extra time that a gate's control plants; None for a gate without a control of this kind."""
+    form, value, sees = gate["limit"]["form"], gate["limit"]["value"], gate.get("sees")
+    if value is None or form not in ("growth", "drop"):
+        return None
+    change = float(sees) if sees is not None else value + max(value, USUAL_SEES)
+    if form == "growth" and gate["metric"] != "throughput":
+        return change
+    if form == "drop" and gate["metric"] == "throughput":
+        return 1.0 / (1.0 - min(change, 0.95)) - 1.0
+    return None
+
+
+class Timed:
+    """One comparison while it is being timed."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.cell, self.against = comparison.key
+        self.spent_s = 0.0
+        self.over: str | None = None  # why it ended without being measured
+        self.calls = self.samples = 0
+        self.items, self.items_unit = 1, "calls"
+        self.builds = self.rounds = 0
+        self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
+
+
+class Sides:
+    """A pair of workers that are asked in turn."""
+
+    def __init__(self, run: Run, a: str, b: str, purpose: str, caches: dict[str, Any]) -> None:
+        self.names = (a, b)
+        self.a = run.start(a, f"{purpose}-a", cache=caches[a], timing=True)
+        try:
+            self.b = run.start(b, f"{purpose}-b", cache=caches[b], timing=True)
+        except WorkerFailed:
+            self.a.close()
+            raise
+        self.limit = run.timeout_s
+        try:
+            for worker in (self.a, self.b):  # both import at the same time, then share the core
+                worker.send("hello")
+            for worker in (self.a, self.b):
+                worker.receive(self.limit)
+            cores = idlest_cores(run.embedded.threads)
+            self.both("pin", {"cores": cores}, {"cores": cores})
+        except BaseException:
+            self.close()
+            raise
+
+    def both(self, do: str, a: dict[str, Any] | None = None, b: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Asks a, then b. A failure carries the worker, and so the side, that failed."""
+        return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
+
+    def close(self) -> None:
+        self.a.close()
+        self.b.close()
+
+
+class Pairs:
+    """Times a list of comparisons, sharing pairs of workers between those of the same two sides."""
+
+    def __init__(self, run: Run, comparisons: list[Comparison]) -> None:
+        self.run = run
+        self.timed = [Timed(c) for c in comparisons]
+        self.budget = run.embedded.budget
+        self.random = random.Random(f"{run.embedded.digest}/{run.run}")
+        self.caches = {side: run.cache_folder(f"timing-{side}") for side in run.sides}
+
+    def all(self) -> dict[str, str | None]:
+        """Times everything: {cell: why it could not be measured, or None}."""
+        ours = [t for t in self.timed if t.against == "baseline"]
+        self._controls(ours)
+        self._until_decided(ours)
+        self._until_decided([t for t in self.timed if t.against != "baseline"])
+        outcome: dict[str, str | None] = {}
+        for one in self.timed:
+            outcome[one.cell] = outcome.get(one.cell) or one.over
+        return outcome
+
+    # Going on or stopping.
+
+    def _figures(self, one: Timed, gate: dict[str, Any], stage: str) -> Any:
+        held = self.run.past.pairs(one.cell, one.against, stage)
+        return series(gate["metric"], gate["limit"], held, self._items(one))
+
+    def _items(self, one: Timed) -> float:
+        held = self.run.past.timings.get((one.cell, one.against, "measure", None), {})
+        return float(next((build["items"] for builds in held.values() for build in builds), 1.0))
+
+    def _decisions(self, one: Timed) -> list[str]:
+        """What each gate says after the pairs so far."""
+        said = []
+        pairs = len(self.run.past.pairs(one.cell, one.against, "measure"))
+        limits = {"min_pairs": int(self.budget["min_pairs"]), "max_pairs": int(self.budget["max_pairs"])}
+        for gate in one.comparison.gates:
+            found = self._figures(one, gate, "measure")
+            if found is None:
+                said.append("pass" if pairs >= limits["min_pairs"] else "continue")
+                continue
+            estimates, tau, direction = found
+            s0, n0 = one.spreads.get(gate["metric"], (None, 0))
+            said.append(decide(estimates, tau, direction, s0=s0, n0=n0, **limits))
+        return said
+
+    def _confirming(self, one: Timed) -> bool:
+        """Whether a failure candidate still waits for fresh pairs."""
+        limits = {"min_pairs": int(self.budget["min_pairs"]), "max_pairs": int(self.budget["max_pairs"])}
+        for gate, said in zip(one.comparison.gates, self._decisions(one), strict=True):
+            if said == "fail-candidate":
+                estimates, tau, direction = self._figures(one, gate, "confirm")
+                s0, n0 = one.spreads.get(gate["metric"], (None, 0))
+                if confirm(estimates, tau, direction, s0=s0, n0=n0, **limits) == "continue":
+                    return True
+        return False
+
+    def _wants_more(self, one: Timed, stage: str) -> bool:
+        if one.over is not None or one.spent_s >= float(self.budget["cell_s"]) or self.run.out_of_time():
+            return False
+        if stage == "confirm":
+            return self._confirming(one)
+        return "continue" in self._decisions(one)
+
+    def _until_decided(self, timed: list[Timed]) -> None:
+        for stage in ("measure", "confirm"):
+            for one in timed:
+                one.spent_s = 0.0
+            while True:
+                active = [one for one in timed if self._wants_more(one, stage)]
+                groups = {(one.comparison.a[0], one.comparison.b[0]) for one in active}
+                if not active:
+                    break
+                self._left(active, stage)
+                for a, b in sorted(groups):
+                    members = [one for one in active if (one.comparison.a[0], one.comparison.b[0]) == (a, b)]
+                    self._one_pair(a, b, members, stage)
+        for one in timed:
+            if one.over is None and not self.run.past.pairs(one.cell, one.against, "measure"):
+                one.over = "the time for the whole run was spent before this cell was timed"
+
+    def _left(self, active: list[Timed], stage: str) -> None:
+        least = max(1, int(self.budget["min_pairs"]))
+        have = min(len(self.run.past.pairs(one.cell, one.against, stage)) for one in active)
+        each = max((one.spent_s for one in active), default=0.0) / max(1, have) if have else 8.0 + 3.0 * len(active)
+        self.run.progress.left(max(1, least - have) * max(each, 8.0))
+
+    # One pair of workers.
+
+    def _one_pair(self, a: str, b: str, members: list[Timed], stage: str) -> None:
+        run = self.run
+        before = noise_now()
+        sides: Sides | None = None
+        try:
+            for one in members:
+                sides = self._ready(sides, a, b, stage, one)
+                if sides is None:
+                    continue
+                pair = run.past.next_pair(one.cell, one.against, stage)
+                label = run.embedded.cells[one.cell]["label"]
+                most = int(self.budget["max_pairs"])
+                against = "" if one.against == "baseline" else f" against {one.against}"
+                word = "confirming" if stage == "confirm" else "latency"
+                run.progress.event("doing", what=f"{label}{against}: {word} pair {pair + 1} of up to {most}", side=None)
+                if not self._turn(sides, one, stage, pair):
+                    sides.close()
+                    sides = None
+        finally:
+            if sides is not None:
+                sides.close()
+        run.write("noise", noise_between(before, noise_now()))
+
+    def _ready(self, sides: Sides | None, a: str, b: str, stage: str, one: Timed) -> Sides | None:
+        """The pair's workers, started where they are not there; None where they cannot be."""
+        if sides is not None:
+            return sides
+        try:
+            return Sides(self.run, a, b, f"time-{stage}", self.caches)
+        except WorkerFailed as failure:
+            self._note_failure(one, failure, None)
+            return None
+
+    def _turn(self, sides: Sides, one: Timed, stage: str, pair: int) -> bool:
+        """One cell's turn in a pair; False where the workers must be replaced."""
+        begin = time.monotonic()
+        try:
+            self._open(sides, one)
+            for build in range(one.builds):
+                self._build(sides, one, stage, pair, build)
+            sides.both("close", {"name": "a"}, {"name": "b"})
+            return True
+        except Unable as reason:
+            one.over = str(reason)
+            return True
+        except WorkerFailed as failure:
+            self._note_failure(one, failure, sides)
+            return False
+        finally:
+            one.spent_s += time.monotonic() - begin
+            self.run.ledger.sync()
+
+    def _note_failure(self, one: Timed, failure: WorkerFailed, sides: Sides | None) -> None:
+        """Records who failed. A second time ends the cell's timing."""
+        worker: Worker | None = failure.worker
+        side = worker.side if worker is not None else self.run.candidate
+        other_ran = sides is not None and not (sides.a if worker is sides.b else sides.b).ended
+        if self.run.side_failed(one.cell, failure, side, other_ran) >= 2:
+            one.over = f"{side} {failure.how} twice while doing {failure.doing}: {failure.error}"
+
+    def _open(self, sides: Sides, one: Timed) -> None:
+        """Builds and warms both; on the first occasion settles the block's shape and how much is measured a pair."""
+        frozen = str(self.run.frozen_file(one.cell))
+        shared = {"cell": one.cell, "frozen": frozen}
+        given = (one.comparison.a, one.comparison.b)
+        variants = [v if side == name else "own" for (side, v), name in zip(given, sides.names, strict=True)]
+        opened = sides.both(
+            "open", {"name": "a", "variant": variants[0], **shared}, {"name": "b", "variant": variants[1], **shared}
+        )
+        self._same_work(one, opened)
+        one.items, one.items_unit = opened[1]["items"], opened[1]["items_unit"]
+        for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
+            if answer["compiles"]:
+                worker.ask("compile", sides.limit, name=name)
+        warm = sides.both("warm", {"name": "a"}, {"name": "b"})
+        if not one.calls:
+            self._shape(one, min(warm[0]["call_ns"], warm[1]["call_ns"]), max(warm[0]["call_ns"], warm[1]["call_ns"]))
+
+    def _same_work(self, one: Timed, opened: tuple[Any, Any]) -> None:
+        made = self.run.past.frozen[one.cell]
+        for answer in opened:
+            if one.against == "baseline" and (answer["inputs"], answer["weights"]) != (made["inputs"], made["weights"]):
+                reason = "a timing worker holds other inputs or weights than those that were frozen"
+                self.run.broken(one.cell, "frozen work", made["weights"], answer["weights"], reason)
+                raise Unable(reason, "machine")
+
+    def _shape(self, one: Timed, fast_ns: float, slow_ns: float) -> None:
+        """Calls a sample, samples a block, rounds and builds a pair, so that the fewest pairs fit into the budget."""
+        one.calls, one.samples = block_shape(fast_ns, float(self.budget["block_ms"]))
+        round_s = 2 * one.calls * one.samples * slow_ns * 1e-9
+        allowed = float(self.budget["cell_s"]) / (int(self.budget["min_pairs"]) + 1)
+        affordable = max(3, int(allowed / max(round_s, 1e-9)))
+        one.rounds = max(3, min(int(self.budget["rounds"]), affordable))
+        one.builds = max(1, min(int(self.budget["builds"]), affordable // one.rounds))
+
+    def _build(self, sides: Sides, one: Timed, stage: str, pair: int, build: int) -> None:
+        padding = self.random.randrange(PADDING_BYTES)
+        sides.both("relayout", {"name": "a", "padding": padding}, {"name": "b", "padding": padding})
+        sides.both("warm", {"name": "a"}, {"name": "b"})
+        rounds, preempted = [], {"a": 0, "b": 0}
+        for _ in range(one.rounds):
+            order = self.random.choice(("ab", "ba"))
+            taken: dict[str, list[float]] = {}
+            for name in order:
+                taken[name] = self._block(sides, one, name, 0.0, preempted)
+            rounds.append({"order": order, "a_ns": taken["a"], "b_ns": taken["b"]})
+        self._record(one, stage, pair, build, sides.names, rounds, padding, preempted, None)
+
+    def _block(self, sides: Sides, one: Timed, name: str, plant: float, preempted: dict[str, int]) -> list[float]:
+        worker = sides.a if name == "a" else sides.b
+        answer = worker.ask("block", sides.limit, name=name, calls=one.calls, samples=one.samples, plant=plant)
+        preempted[name] += int(answer["preempted"])
+        taken: list[float] = answer["ns"]
+        self.run.timed_ns += math.fsum(taken) * one.calls
+        return taken
+
+    def _record(
+        self, one: Timed, stage: str, pair: int, build: int, names: tuple[str, str], rounds: list[Any], padding: int,
+        preempted: dict[str, int], planted: float | None,
+    ) -> None:  # fmt: skip
+        body = {
+            "cell": one.cell,
+            "candidate": self.run.candidate,
+            "against": one.against,
+            "pair": pair,
+            "build": build,
+            "stage": stage,
+            "planted": planted,
+            "a": names[0],
+            "b": names[1],
+            "rounds": rounds,
+            "calls": one.calls,
+            "items": one.items,
+            "items_unit": one.items_unit,
+            "padding": padding,
+            "preempted": dict(preempted),
+            "clock": self.run.clock,
+        }
+        self.run.write("timing", body, sync=False)
+
+    # Controls.
+
+    def _controls(self, timed: list[Timed]) -> None:
+        """The baseline against itself and with planted work, until the planted work is seen or the time is over."""
+        for one in timed:
+            one.spent_s = 0.0
+        while True:
+            active = [one for one in timed if self._control_wants_more(one)]
+            if not active:
+                break
+            self.run.progress.event("doing", what=f"controls of {len(active)} cells", side="baseline")
+            sides: Sides | None = None
+            try:
+                for one in active:
+                    sides = self._ready(sides, "baseline", "baseline", "control", one)
+                    if sides is not None and not self._control_turn(sides, one):
+                        sides.close()
+                        sides = None
+            finally:
+                if sides is not None:
+                    sides.close()
+        for one in timed:
+            self._conclude_control(one)
+
+    def _plants(self, one: Timed) -> list[float]:
+        return sorted({p for p in (planted_change(gate) for gate in one.comparison.gates) if p is not None})
+
+    def _control_wants_more(self, one: Timed) -> bool:
+        enough = float(self.budget["cell_s"]) * CONTROL_SHARE
+        if one.over is not None or one.spent_s >= enough or self.run.out_of_time() or not self._plants(one):
+            return False
+        if all((one.cell, gate["metric"], "planted") in self.run.past.controls for gate in one.comparison.gates
+               if planted_change(gate) is not None):  # fmt: skip
+            return False
+        pairs = len(self.run.past.pairs(one.cell, one.against, "same"))
+        if pairs < CONTROL_PAIRS:
+            return True
+        return pairs < int(self.budget["max_pairs"]) and not self._planted_seen(one)
+
+    def _planted_seen(self, one: Timed) -> bool:
+        """Whether the stopping rule calls every planted regression a failure candidate."""
+        for gate in one.comparison.gates:
+            plant = planted_change(gate)
+            if plant is None:
+                continue
+            held = self.run.past.pairs(one.cell, one.against, "planted", plant)
+            found = series(gate["metric"], gate["limit"], held)
+            if found is None:
+                continue
+            estimates, tau, direction = found
+            most = int(self.budget["max_pairs"])
+            if decide(estimates, tau, direction, min_pairs=CONTROL_PAIRS, max_pairs=most) != "fail-candidate":
+                return False
+        return True
+
+    def _control_turn(self, sides: Sides, one: Timed) -> bool:
+        begin = time.monotonic()
+        pair = self.run.past.next_pair(one.cell, one.against, "same")
+        try:
+            self._open(sides, one)
+            plants = self._plants(one)
+            builds = max(1, one.builds // 2)
+            allowed = float(self.budget["cell_s"]) * CONTROL_SHARE / CONTROL_PAIRS
+            for build in range(builds):
+                self._control_build(sides, one, pair, build, plants)
+                if time.monotonic() - begin > allowed:
+                    break
+            sides.both("close", {"name": "a"}, {"name": "b"})
+            return True
+        except Unable as reason:
+            one.over = str(reason)
+            return True
+        except WorkerFailed as failure:
+            self._note_failure(one, failure, sides)
+            return False
+        finally:
+            one.spent_s += time.monotonic() - begin
+            self.run.ledger.sync()
+
+    def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
+        """Rounds of one plain block of a, one of b, and one of b for each planted ratio, in random order."""
+        padding = self.random.randrange(PADDING_BYTES)
+        sides.both("relayout", {"name": "a", "padding": padding}, {"name": "b", "padding": padding})
+        sides.both("warm", {"name": "a"}, {"name": "b"})
+        preempted = {"a": 0, "b": 0}
+        rounds: dict[float | None, list[Any]] = {None: [], **{plant: [] for plant in plants}}
+        for _ in range(one.rounds):
+            blocks: list[float | str | None] = ["a", None, *plants]
+            self.random.shuffle(blocks)
+            taken: dict[Any, list[float]] = {}
+            for block in blocks:
+                name, plant = ("a", 0.0) if block == "a" else ("b", float(block or 0.0))
+                taken[block] = self._block(sides, one, name, plant, preempted)
+            for block in rounds:
+                order = "ab" if blocks.index("a") < blocks.index(block) else "ba"
+                rounds[block].append({"order": order, "a_ns": taken["a"], "b_ns": taken[block]})
+        for block, held in rounds.items():
+            stage = "same" if block is None else "planted"
+            self._record(one, stage, pair, build, sides.names, held, padding, preempted, block)
+
+    def _conclude_control(self, one: Timed) -> None:
+        """Writes what the judge needs to hold the controls, and keeps the spread between equal pairs."""
+        past = self.run.past
+        for gate in one.comparison.gates:
+            plant = planted_change(gate)
+            if plant is None:
+                continue
+            metric = gate["metric"]
+            for what, ratio in (("same", None), ("planted", plant)):
+                seqs = past.seqs(one.cell, one.against, what, ratio)
+                if (one.cell, metric, what) not in past.controls:
+                    error = None if seqs else (one.over or "no control could be measured in the time there was")
+                    body = {"cell": one.cell, "candidate": self.run.candidate, "metric": metric, "what": what}
+                    self.run.write("control", {**body, "planted": ratio, "timing": seqs, "error": error})
+            found = series(metric, gate["limit"], past.pairs(one.cell, one.against, "same"))
+            if found is not None and found[0]:
+                spread = math.sqrt(math.fsum(e * e for e in found[0]) / len(found[0]))
+                one.spreads[metric] = (spread, len(found[0]))

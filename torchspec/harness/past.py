@@ -1,0 +1,94 @@
+"""What the ledger already holds of this plan, harness and candidate, so that a run goes on where one stopped.
+
+Nothing is measured twice: each figure has a key, and a key that is there is not asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+ENDED = ("measured", "failed", "not_run")
+
+
+def figure_key(kind: str, body: dict[str, Any]) -> tuple[Any, ...]:
+    """What makes a sample, fact or unsupported record the same figure as another."""
+    return kind, body.get("cell"), body.get("side"), body.get("metric"), body.get("against"), body.get("repeat")
+
+
+class Past:
+    """Evidence of earlier runs of the same plan, harness and candidate; grows with this run's own."""
+
+    def __init__(self, records: Iterable[dict[str, Any]], plan: str, harness: str, candidate: str) -> None:
+        self.figures: set[tuple[Any, ...]] = set()
+        self.done: dict[str, dict[str, Any]] = {}
+        self.frozen: dict[str, dict[str, Any]] = {}
+        self.timings: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
+        self.failures: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+        self.controls: set[tuple[str, str, str]] = set()
+        self.steps: dict[tuple[str, str | None], dict[str, Any]] = {}
+        self.environments: dict[str, dict[str, Any]] = {}
+        #: (cell, side) -> repeat -> part -> digests of one fresh process's results.
+        self.digests: dict[tuple[str, str], dict[int, dict[str, list[str]]]] = {}
+        self.last_run: str | None = None
+        ours: set[str] = set()
+        for record in records:
+            kind, body, run = record["kind"], record["body"], record["run"]
+            if kind == "run.start":
+                same = (body.get("plan"), body.get("harness", {}).get("sha256")) == (plan, harness)
+                if same and body.get("candidate") == candidate:
+                    ours.add(run)
+                    self.last_run = run
+            if run in ours:
+                self.note(kind, body, record["seq"])
+
+    def note(self, kind: str, body: dict[str, Any], seq: int) -> None:
+        """Takes one record into account."""
+        cell = body.get("cell")
+        if kind in ("sample", "fact", "unsupported"):
+            self.figures.add(figure_key(kind, body))
+            if body["metric"] == "process.digests":
+                self.digests.setdefault((body["cell"], body["side"]), {})[body["repeat"]] = body["detail"]["digests"]
+        elif kind == "cell.done":
+            self.done[str(cell)] = body
+            if body["status"] not in ENDED:  # it will be tried again, from a clean slate of failures
+                self.failures = {key: value for key, value in self.failures.items() if key[0] != cell}
+        elif kind == "frozen.made":
+            self.frozen[str(cell)] = body
+        elif kind == "timing":
+            held = {"a_b": body["rounds"], "seq": seq, "items": body["items"]}
+            self.timings.setdefault(timing_key(body), {}).setdefault(body["pair"], []).append(held)
+        elif kind == "side.failed":
+            self.failures.setdefault((cell, body["side"]), []).append(body)
+        elif kind == "control":
+            self.controls.add((str(cell), body["metric"], body["what"]))
+        elif kind == "rehearsal.step":
+            self.steps[body["step"], cell] = body
+        elif kind == "side.environment":
+            self.environments[body["side"]] = body
+
+    def ended(self, cell: str) -> bool:
+        """Whether a cell has an ending that stands."""
+        return cell in self.done and self.done[cell]["status"] in ENDED
+
+    def has(self, kind: str, **key: Any) -> bool:
+        """Whether a figure is there. A metric that is unsupported counts as given."""
+        asked = figure_key(kind, key)
+        return asked in self.figures or ("unsupported", *asked[1:4], None, None) in self.figures
+
+    def pairs(self, cell: str, against: str, stage: str, planted: float | None = None) -> list[list[Any]]:
+        """The pairs of one comparison as `sequential.series` takes them: pairs of builds of rounds."""
+        held = self.timings.get((cell, against, stage, planted), {})
+        return [[build["a_b"] for build in held[pair]] for pair in sorted(held)]
+
+    def next_pair(self, cell: str, against: str, stage: str, planted: float | None = None) -> int:
+        return max(self.timings.get((cell, against, stage, planted), {-1: []})) + 1
+
+    def seqs(self, cell: str, against: str, stage: str, planted: float | None = None) -> list[int]:
+        """The record numbers of a comparison's timings."""
+        held = self.timings.get((cell, against, stage, planted), {})
+        return sorted(build["seq"] for builds in held.values() for build in builds)
+
+
+def timing_key(body: dict[str, Any]) -> tuple[Any, ...]:
+    return body["cell"], body["against"], body["stage"], body["planted"]

@@ -1,0 +1,63 @@
+"""What the driver says while it runs: one JSON object a line for a program, plain lines for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+
+def seconds_in_words(seconds: float) -> str:
+    """ "4 min 10 s"; "35 s"."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+class Progress:
+    """Writes events to stdout. `form` is "json" or "text"."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        self._label = ""
+        self._left: tuple[float, float] | None = None
+
+    def event(self, event: str, **fields: Any) -> None:
+        if self.form == "json":
+            line: str | None = json.dumps({"event": event, **fields}, ensure_ascii=True)
+        else:
+            line = self._words(event, fields)
+        if line is not None:
+            try:
+                print(line, flush=True)
+            except BrokenPipeError:  # whoever listened has gone; evidence matters more than words
+                sys.stdout = sys.stderr
+
+    def left(self, seconds: float) -> None:
+        """About how long the rest will take."""
+        self._left = (time.monotonic(), seconds)
+        if self.form == "json":
+            self.event("left", seconds=round(seconds, 1))
+
+    def _words(self, event: str, fields: dict[str, Any]) -> str | None:
+        if event == "plan":
+            return f"{fields['cells']} cells to measure"
+        if event == "cell":
+            self._label = f"[{fields['index']}/{fields['of']}] {fields['label']}"
+            return self._label
+        if event == "doing":
+            side = f" ({fields['side']})" if fields.get("side") else ""
+            return f"  {fields['what']}{side}{self._left_words()}"
+        if event == "failed":
+            return f"  {fields['side']} failed: {fields['error']}"
+        if event == "done":
+            return f"  {fields['label']}: {fields['status']}" + (f", {fields['reason']}" if fields["reason"] else "")
+        if event == "end":
+            return f"{fields['status']}" + (f": {fields['reason']}" if fields.get("reason") else "")
+        return None
+
+    def _left_words(self) -> str:
+        if self._left is None:
+            return ""
+        said, seconds = self._left
+        return f", about {seconds_in_words(seconds - (time.monotonic() - said))} left"

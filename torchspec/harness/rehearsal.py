@@ -1,0 +1,168 @@
+"""The rehearsal of going back: the baseline started anew, reading what the candidate wrote, doing its own work again.
+
+Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; a checkpoint is
+read by the baseline for each, an exported program for each cell that exports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .run import Run
+from .supervise import Unable, Worker, WorkerFailed
+
+
+class StepFailed(Exception):
+    """A step ran and did not hold."""
+
+
+class Rehearsal:
+    """Runs the steps that the plan asks for and the ledger does not have."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.plan: dict[str, Any] = run.embedded.plan["rollback"] or {}
+        self.workers: dict[str, Worker] = {}
+        self.hello: dict[str, dict[str, Any]] = {}
+
+    def smoke_cells(self, modes: tuple[str, ...]) -> list[str]:
+        """The first measured cell of each workload in one of `modes`."""
+        chosen: dict[str, str] = {}
+        for cell_id, cell in self.run.embedded.cells.items():
+            measured = self.run.past.done.get(cell_id, {}).get("status") == "measured"
+            if cell["mode"] in modes and measured:
+                chosen.setdefault(cell["workload"], cell_id)
+        return list(chosen.values())
+
+    def all(self) -> None:
+        """Runs what is open. Nothing to rehearse where no cell was measured."""
+        if not self.plan or not self.run.environments:
+            return
+        try:
+            self._all()
+        finally:
+            for worker in self.workers.values():
+                worker.close()
+
+    def _all(self) -> None:
+        self._step("restore", None, self._restore)
+        for cell in self.smoke_cells(("infer", "train")):
+            self._step("smoke", cell, lambda cell=cell: self._smoke(cell))  # type: ignore[misc]
+        reload = self.plan["reload"]
+        if "checkpoint" in reload:
+            for cell in self.smoke_cells(("train", "infer")):
+                self._step("reload.checkpoint", cell, lambda cell=cell: self._checkpoint(cell))  # type: ignore[misc]
+        if "export" in reload:
+            for cell in self.smoke_cells(("export",)):
+                self._step("reload.export", cell, lambda cell=cell: self._export(cell))  # type: ignore[misc]
+        for cell in self.smoke_cells(("infer", "train")):
+            self._switch(cell)
+
+    def _step(self, step: str, cell: str | None, do: Callable[[], dict[str, Any]]) -> None:
+        """Runs and records one step, unless it is there and held."""
+        held = self.run.past.steps.get((step, cell))
+        if held is not None and held["ok"]:
+            return
+        label = self.run.embedded.cells[cell]["label"] if cell else ""
+        what = f"rollback rehearsal: {step.replace('.', ' ')} {label}".rstrip()
+        self.run.progress.event("doing", what=what, side="baseline")
+        start = time.monotonic()
+        detail: dict[str, Any] = {}
+        error: str | None = None
+        try:
+            detail = do()
+        except (WorkerFailed, Unable, StepFailed) as failure:
+            error = getattr(failure, "error", None) or str(failure)
+        body = {"candidate": self.run.candidate, "step": step, "cell": cell, "ok": error is None}
+        seconds = time.monotonic() - start
+        self.run.write("rehearsal.step", {**body, "seconds": seconds, "detail": detail, "error": error})
+
+    def _worker(self, side: str) -> Worker:
+        """One fresh worker a side for all steps; another one where a step has ended it."""
+        held = self.workers.get(side)
+        if held is None or held.ended:
+            held = self.run.start(side, "rehearsal")
+            self.workers[side] = held
+            self.hello[side] = held.ask("hello", self.run.timeout_s)["environment"]
+        return held
+
+    def _opened(self, side: str, cell: str) -> Worker:
+        worker = self._worker(side)
+        frozen = str(self.run.frozen_file(cell))
+        worker.ask("open", self.run.timeout_s, name="own", cell=cell, frozen=frozen)
+        return worker
+
+    def _restore(self) -> dict[str, Any]:
+        """Starts the baseline anew and checks that it is the environment that was measured."""
+        self._worker("baseline")
+        found, before = self.hello["baseline"], self.run.environments["baseline"]
+        for part in ("python", "torch", "packages", "executable"):
+            if found[part] != before[part]:
+                raise StepFailed(f"the baseline's {part} is no longer what was measured")
+        return {"torch": found["torch"]["version"], "python": found["python"]}
+
+    def _same_output(self, worker: Worker, cell: str, name: str) -> dict[str, Any]:
+        """The baseline's output now against what it gave when it was measured."""
+        run = self.run
+        path = run.output_file(cell, "baseline", f"rehearsal-{name}")
+        train = run.embedded.cells[cell]["mode"] == "train"
+        worker.ask("outputs", run.timeout_s, name="own", path=str(path), gradients=train)
+        before = str(run.output_file(cell, "baseline"))
+        found = worker.ask("same", run.timeout_s, values=str(path), references=before)
+        worker.ask("close", run.timeout_s, name="own")
+        if not found["same"]:
+            raise StepFailed(f"the output differs by {found['max_rel']} of its size, more than {found['tolerance']}")
+        return {"bit_identical": found["bit_identical"], "max_rel": found["max_rel"]}
+
+    def _smoke(self, cell: str) -> dict[str, Any]:
+        return self._same_output(self._opened("baseline", cell), cell, "smoke")
+
+    def _checkpoint(self, cell: str) -> dict[str, Any]:
+        """The candidate saves its state (and optimizer, in training); the baseline loads it, holds the same weights,
+        goes on with a step of the optimizer, and reproduces its own output from the weights."""
+        run, limit = self.run, self.run.timeout_s
+        path = run.output_file(cell, run.candidate, "checkpoint")
+        writer = self._opened(run.candidate, cell)
+        parts = writer.ask("checkpoint", limit, name="own", path=str(path))["parts"]
+        writer.ask("close", limit, name="own")
+        reader = self._opened("baseline", cell)
+        restored = reader.ask("restore", limit, name="own", path=str(path))
+        if restored["weights"] != restored["expected"]:
+            raise StepFailed("the weights that the baseline loaded are not those that the candidate saved")
+        return {"parts": parts, "bytes": path.stat().st_size, **self._same_output(reader, cell, "checkpoint")}
+
+    def _export(self, cell: str) -> dict[str, Any]:
+        """The baseline loads and runs the program that the candidate exported."""
+        run = self.run
+        path = run.output_file(cell, run.candidate, "exported").with_suffix(".pt2")
+        if not path.is_file():
+            raise StepFailed("the candidate exported no program")
+        worker = self._opened("baseline", cell)
+        found = worker.ask("reload", run.timeout_s, name="own", path=str(path))
+        worker.ask("close", run.timeout_s, name="own")
+        if not found["holds"]:
+            raise StepFailed(f"{found['stage']}: {found['error']}")
+        return {"max_rel": found["max_rel"], "bytes": path.stat().st_size}
+
+    def _switch(self, cell: str) -> None:
+        """Throws the off switch of a lane's workload: with it, the candidate must still run."""
+        run = self.run
+        workload = run.embedded.workloads[run.embedded.cells[cell]["workload"]]
+        lanes = {lane["name"]: lane for lane in run.embedded.plan["lanes"]}
+        lane = lanes.get(workload["lane"]) if workload["lane"] else None
+        if lane is None:
+            return
+
+        def throw() -> dict[str, Any]:
+            worker = run.start(run.candidate, "switch", extra=lane["disable_env"])
+            try:
+                worker.ask("hello", run.timeout_s)
+                worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
+                worker.ask("first", run.timeout_s, name="own")
+            finally:
+                worker.close()
+            return {"env": sorted(lane["disable_env"])}
+
+        self._step("switch", cell, throw)

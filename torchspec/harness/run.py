@@ -1,0 +1,232 @@
+"""One run of `pair`: its folders, ledger, sides and workers, and the records it writes. Knows no metric."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from .chain import Ledger
+from .embedded import Embedded
+from .environ import usable_cores, worker_environment
+from .past import Past, figure_key
+from .progress import Progress
+from .supervise import Unable, Worker, WorkerFailed, child_failed
+
+
+class Run:
+    """What all stages of a run share."""
+
+    def __init__(
+        self, embedded: Embedded, ledger: Ledger, past: Past, folder: Path, harness: Path, candidate: str,
+        pythons: dict[str, str], progress: Progress,
+    ) -> None:  # fmt: skip
+        self.embedded, self.ledger, self.past, self.folder, self.harness = embedded, ledger, past, folder, harness
+        self.candidate, self.pythons, self.progress = candidate, pythons, progress
+        self.run = ledger.run
+        self.begin = time.monotonic()
+        self.timed_ns = 0.0
+        self.clock = "perf_counter_ns"
+        self.logs = folder / "logs" / self.run
+        self.scratch = folder / "scratch" / self.run
+        self.outputs = folder / "outputs"
+        for place in (self.logs, self.scratch, self.outputs, folder / "frozen"):
+            place.mkdir(parents=True, exist_ok=True)
+        self.team = folder / "team" / self.embedded.digest[:12]
+        self.team_digests = embedded.team_files(self.team)
+        self.environments: dict[str, dict[str, Any]] = {}
+        self.workers: list[Worker] = []
+        self._started = 0
+        self._maker: Worker | None = None
+        self.timeout_s = float(embedded.budget["timeout_s"])
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return "baseline", self.candidate
+
+    def spent_s(self) -> float:
+        return time.monotonic() - self.begin
+
+    def out_of_time(self) -> bool:
+        return self.spent_s() >= float(self.embedded.budget["run_s"])
+
+    # Workers.
+
+    def cache_folder(self, name: str) -> Path:
+        """A compiler cache of its own, empty when first asked for."""
+        place = self.scratch / f"cache-{name}"
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def start(
+        self,
+        side: str,
+        purpose: str,
+        *,
+        cache: Path | None = None,
+        timing: bool = False,
+        extra: dict[str, str] | None = None,
+    ) -> Worker:
+        """A fresh worker of a side. Without `cache` its compiler cache is new and empty."""
+        self._started += 1
+        name = f"{self._started:03d}-{side}-{purpose}"
+        tmp = self.scratch / name
+        tmp.mkdir(parents=True, exist_ok=True)
+        env = worker_environment(
+            self.embedded.frozen["env"],
+            self.embedded.threads,
+            tmp,
+            cache or self.cache_folder(name),
+            timing and bool(self.embedded.budget["tuned_malloc"]),
+            extra or {},
+        )
+        arguments = {"team": str(self.team), "digests": self.team_digests}
+        log = self.logs / f"{name}.log"
+        worker = Worker(self.pythons[side], self.harness, side, arguments, env, log, tmp)
+        self.workers = [one for one in self.workers if not one.ended]
+        self.workers.append(worker)
+        return worker
+
+    def maker(self) -> Worker:
+        """The baseline's worker that makes inputs, weights and references, for all cells."""
+        if self._maker is None or self._maker.ended:
+            self._maker = self.start("baseline", "freeze")
+            self._maker.ask("hello", self.timeout_s)
+        return self._maker
+
+    def kill_all(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    def clean_up(self) -> None:
+        """Ends every worker and removes what only this run needed."""
+        self.kill_all()
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.scratch)
+
+    # Records.
+
+    def write(self, kind: str, body: dict[str, Any], sync: bool = True) -> int:
+        """Appends a record; a figure that is already there is left out. Gives the record's number."""
+        if kind in ("sample", "fact", "unsupported") and figure_key(kind, body) in self.past.figures:
+            return -1
+        record = self.ledger.append(kind, body)
+        self.past.note(kind, record["body"], record["seq"])
+        if sync:
+            self.ledger.sync()
+        return int(record["seq"])
+
+    def write_all(self, records: list[tuple[str, dict[str, Any]]]) -> None:
+        for kind, body in records:
+            self.write(kind, body, sync=False)
+        self.ledger.sync()
+
+    def side_failed(self, cell: str | None, failure: WorkerFailed, side: str, other_side_ran: bool) -> int:
+        """Records a failure; gives how often this side has now failed in this cell."""
+        attempt = len(self.past.failures.get((cell, side), []))
+        body = {
+            "cell": cell,
+            "candidate": self.candidate,
+            "side": side,
+            **child_failed(failure),
+            "attempt": attempt,
+            "other_side_ran": other_side_ran,
+        }
+        self.write("side.failed", body)
+        self.progress.event("failed", cell=cell, side=side, doing=failure.doing, how=failure.how, error=failure.error)
+        return attempt + 1
+
+    def unsupported(self, cell: str, side: str, metric: str | None, reason: Unable) -> None:
+        body = {"cell": cell, "candidate": self.candidate, "side": side, "metric": metric}
+        self.write("unsupported", {**body, "error": str(reason), "where": reason.where})
+
+    def cell_done(self, cell: str, status: str, reason: str | None) -> None:
+        self.write("cell.done", {"cell": cell, "candidate": self.candidate, "status": status, "reason": reason})
+        label = self.embedded.cells[cell]["label"]
+        self.progress.event("done", cell=cell, label=label, status=status, reason=reason)
+
+    def broken(self, cell: str | None, what: str, baseline: Any, candidate: Any, reason: str) -> None:
+        body = {"candidate": self.candidate, "cell": cell, "what": what, "baseline": baseline}
+        self.write("control.broken", {**body, "candidate_value": candidate, "reason": reason})
+
+    # Files.
+
+    def frozen_file(self, cell: str) -> Path:
+        return self.folder / "frozen" / f"{cell}.pt"
+
+    def reference_file(self, cell: str, against: str) -> Path:
+        return self.folder / "frozen" / f"{cell}.{against}.pt"
+
+    def output_file(self, cell: str, side: str, variant: str = "own") -> Path:
+        return self.outputs / f"{cell}.{side}.{variant}.pt"
+
+
+def noise_now() -> dict[str, Any]:
+    """Counters of the machine at one moment; `noise_between` makes a record of two of them."""
+    held: dict[str, Any] = {"load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        ticks = [int(x) for x in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
+        held["ticks"] = ticks
+    with contextlib.suppress(OSError, ValueError):
+        speeds = [
+            float(line.split(":")[1])
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+            if line.startswith("cpu MHz")
+        ]
+        held["frequency_mhz"] = round(sum(speeds) / len(speeds), 1) if speeds else None
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        held["memory_pressure"] = float(
+            Path("/proc/pressure/memory").read_text(encoding="ascii").split()[1].split("=")[1]
+        )
+    with contextlib.suppress(OSError, ValueError):
+        throttles = [
+            int(p.read_text())
+            for p in Path("/sys/devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count")
+        ]
+        held["throttles"] = sum(throttles) if throttles else None
+    return held
+
+
+def noise_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The body of a `noise` record for the time between two `noise_now`."""
+    steal = busy = None
+    if "ticks" in before and "ticks" in after:
+        passed = [b - a for a, b in zip(before["ticks"], after["ticks"], strict=True)]
+        total = sum(passed)
+        if total > 0:
+            steal, busy = passed[7] / total, 1 - (passed[3] + passed[4]) / total
+    throttled = None
+    if before.get("throttles") is not None and after.get("throttles") is not None:
+        throttled = after["throttles"] > before["throttles"]
+    return {
+        "cell": None,
+        "load": after.get("load"),
+        "steal": steal,
+        "frequency_mhz": after.get("frequency_mhz"),
+        "throttled": throttled,
+        "memory_pressure": after.get("memory_pressure"),
+        "others": {"busy_share": busy},
+    }
+
+
+def idlest_cores(count: int, over_s: float = 0.1) -> list[int]:
+    """The `count` usable cores that did least over the last moment; the last ones where the system does not tell."""
+
+    def idle() -> dict[int, int]:
+        found: dict[int, int] = {}
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+                if line.startswith("cpu") and line[3].isdigit():
+                    parts = line.split()
+                    found[int(parts[0][3:])] = int(parts[4]) + int(parts[5])
+        return found
+
+    cores = usable_cores()
+    before = idle()
+    time.sleep(over_s)
+    after = idle()
+    ranked = sorted(cores, key=lambda core: (after.get(core, 0) - before.get(core, 0), core), reverse=True)
+    return sorted(ranked[: max(1, count)])
