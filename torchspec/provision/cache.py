@@ -1,8 +1,8 @@
 """The cache of environments, outside any project: where they are, who may build one, and which of them is whole.
 
 An environment stands at its final place while it is built (a venv knows its own path), so what makes it whole is a file
-written last: `environment.json`. Without that file, or with one that does not fit what is there, the folder is scrap and
-is removed. A lock on a file beside it lets one process build; the lock lives as long as any process of the build.
+written last: `environment.json`. Without that file, or with one that does not fit what is there, the folder is scrap
+and is removed. A lock on a file beside it lets one process build; the lock lives as long as any process of the build.
 """
 
 from __future__ import annotations

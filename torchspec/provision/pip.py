@@ -31,7 +31,7 @@ DROPPED = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_DR
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>(),]+", re.IGNORECASE)
 _PLACE = re.compile(r"^(\s*)(Looking in (?:indexes|links):).*$")
 _LOCAL = re.compile(
-    r"^(\s*(?:Processing|Obtaining|Using cached|Downloading|Saved|Link requires).*?)\s(?:\.{0,2}/\S*/)(\S+)"
+    r"^(\s*(?:Processing|Obtaining|Using cached|Downloading|Saved|Link requires).*?)\s\.{0,2}/(?:\S*/)?(\S+)"
 )
 
 

@@ -23,6 +23,9 @@ from torchspec.provision.interpreters import Found, Probed, find_python, probe, 
 from torchspec.provision.lock import make_lock, versions
 from torchspec.provision.pip import OnEvent, PipRun
 
+#: Fewer free bytes than this explain a failure that has no better reason.
+NEARLY_FULL = 32 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -199,8 +202,10 @@ class _Bench:
         if done.ok and self.python.exists():
             return None
         notes = pip.last_words(done.lines)
-        if "No space left" in "\n".join(done.lines):
-            return pip.failure(done, "a virtual environment", None, self.log_file, span)
+        if shutil.disk_usage(self.work).free < NEARLY_FULL:  # ensurepip hides the reason
+            message = f"the disk is full: no virtual environment could be made below `{self.venv.parent}`"
+            hint = "free some space, or set TORCHSPEC_CACHE to a folder on a larger disk"
+            return Diagnostic("TS615", message, span, hint=hint, notes=notes)
         hint = "on Debian and Ubuntu: `apt install python3-venv`; else use a Python with venv and ensurepip"
         return Diagnostic("TS620", "a virtual environment could not be made", span, hint=hint, notes=notes)
 

@@ -119,7 +119,6 @@ def test_a_version_that_does_not_exist(tmp_path, index, make_plan):
         (("numpy==99",), "TS612"),
         (("absent==1",), "TS612"),
         (("--index-url=https://x",), "TS612"),
-        (("dep==7",), "TS612"),
     ],
 )
 def test_a_package_that_does_not_exist(tmp_path, index, make_plan, packages, code):
@@ -136,7 +135,7 @@ def test_no_network(tmp_path, index, make_plan, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_RETRIES", "1")
     plan = make_plan({"torch": "2.13.0"})
     (found,) = ensure(plan, plan.baseline, tmp_path).diagnostics
     assert found.code == "TS614"
@@ -194,7 +193,8 @@ from torchspec import provision
 from torchspec.model.codec import from_json
 from torchspec.model.plan import Plan
 plan = from_json(Plan, json.loads(Path({plan!r}).read_text()))
-made = provision.ensure(plan, plan.baseline, spec_folder=Path({folder!r}), cache=Path({cache!r}), on_event=lambda e: None)
+folder, cache = Path({folder!r}), Path({cache!r})
+made = provision.ensure(plan, plan.baseline, spec_folder=folder, cache=cache, on_event=lambda event: None)
 print(made.ok, made.value.reused, made.value.digest)
 """
 

@@ -39,8 +39,8 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS607",
         "the sides differ in more than torch",
-        "torch and what torch itself pins are the only difference between the sides; anything else could be the cause of "
-        "what is measured. `may_differ` declares a difference that is meant.",
+        "torch and what torch itself pins are the only difference between the sides; anything else could be the cause "
+        "of what is measured. `may_differ` declares a difference that is meant.",
         'candidate torch "2.14.1"',
         'candidate torch "2.14.1"  may_differ "triton", "nvidia-*"',
     ),
@@ -91,13 +91,13 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS631",
         "another run is measuring",
-        "Two runs on one machine disturb each other and would write one ledger, so one has the evidence folder at a time.",
+        "Two runs on one machine disturb each other and would write one ledger, so one at a time has the folder.",
     ),
     Code("TS632", "the harness could not do anything", "It ended before it had measured a cell. Its log says why."),
     Code(
         "TS633",
         "the time for the run is over",
-        "A run has a time limit, so that a machine that hangs does not hang the work around it. What was measured is kept.",
+        "A run has a time limit, so that a machine that hangs holds up nothing else. What was measured is kept.",
     ),
     Code(
         "TS634", "the harness was killed", "A signal ended it, as when memory runs out. `run` again goes on from there."
