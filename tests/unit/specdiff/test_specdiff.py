@@ -262,9 +262,35 @@ def test_two_limits_of_one_metric_are_matched_by_likeness() -> None:
     old = base()
     hard = next(g for g in old.gates if g.metric == "latency.p50")
     old = replace(old, gates=(*old.gates, replace(hard, id="hard", limit=growth(10), decision="rollback")))
-    new = replace(old, gates=tuple(replace(g, limit=growth(20)) if g.id == "hard" else g for g in old.gates))
+    gates = [replace(g, limit=growth(20)) if g.id == "hard" else g for g in old.gates]
+    new = replace(old, gates=tuple(reversed(gates)))
     found = diff(old, new)
     assert [c.text for c in found] == ["limit of latency.p50 loosened: growth <= 10 % to growth <= 20 %"]
+
+
+def test_an_absolute_limit_is_matched_with_the_absolute_one() -> None:
+    old = base()
+    relative = next(g for g in old.gates if g.metric == "latency.p50")
+    fixed = replace(relative, id="fixed", limit=Limit("absolute", "<=", 0.01, "ms", "<= 10 ms"))
+    old = replace(old, gates=(*old.gates, fixed))
+    wider = replace(fixed, limit=Limit("absolute", "<=", 0.02, "ms", "<= 20 ms"))
+    others = [g for g in old.gates if g.metric != "latency.p50"]
+    new = replace(old, gates=(wider, replace(relative, limit=growth(4)), *others))
+    assert {c.text for c in diff(old, new)} == {
+        "limit of latency.p50 loosened: <= 10 ms to <= 20 ms",
+        "limit of latency.p50 loosened: growth <= 3 % to growth <= 4 %",
+    }
+
+
+def test_limits_against_other_references_are_not_mixed_up() -> None:
+    old = base()
+    error = next(g for g in old.gates if g.metric == "error.max_abs")
+    exact = replace(error, id="exact", against="cpu.float64", limit=Limit("absolute", "<=", 1e-4, None, "<= 1e-4"))
+    loose = replace(error, id="loose", against="baseline", limit=Limit("absolute", "<=", 1e-2, None, "<= 1e-2"))
+    old = replace(old, gates=(*(g for g in old.gates if g is not error), exact, loose))
+    wider = replace(loose, limit=Limit("absolute", "<=", 1e-1, None, "<= 1e-1"))
+    new = replace(old, gates=(*(g for g in old.gates if g.metric != "error.max_abs"), wider, exact))
+    assert [c.text for c in diff(old, new)] == ["limit of error.max_abs loosened: <= 1e-2 to <= 1e-1"]
 
 
 def test_weaker_comes_first_and_json_holds_the_same() -> None:
