@@ -5,10 +5,11 @@ Must not decide anything: it is told the rule that fired and the records that ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from torchspec import decide_algebra as algebra
-from torchspec.model.plan import Cell, Decision, Gate
+from torchspec.model.plan import Cell, Decision, Exclusion, Gate
 from torchspec.model.verdict import Judgement, Outcome, Rehearsal, Row, Switch
 
 _VERB: dict[Outcome, str] = {
@@ -26,11 +27,22 @@ def counted(number: int, noun: str) -> str:
 
 
 def gate_name(gate: Gate) -> str:
-    """A gate in the author's words: metric and limit; the metric alone where the limit is only that it holds."""
-    limit = gate.limit.text.strip()
-    if gate.limit.form in ("holds", "identical"):
+    """A gate in the author's words: metric, limit and reference; without what goes without saying.
+
+    That it holds or is identical is not said again, and neither is that a growth is against the baseline.
+    """
+    if gate.limit.form in ("holds", "identical", "report"):
         return gate.metric
+    limit = gate.limit.text.strip()
+    if gate.against is not None and (gate.against != "baseline" or gate.limit.form == "absolute"):
+        limit += f" against {gate.against}"
     return limit if limit.startswith(gate.metric) else f"{gate.metric} {limit}"
+
+
+def excluded(exclusion: Exclusion) -> str:
+    """What an `except` takes out, without its reason and its end."""
+    text = exclusion.text.strip().removeprefix("except").strip()
+    return re.split(r"\s(?:because|until)\s", f"{text} ", maxsplit=1)[0].strip()
 
 
 def _says(gate: Gate, outcome: Outcome) -> str:

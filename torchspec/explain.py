@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from torchspec import catalog as catalog_tables
 from torchspec import decide_algebra as algebra
 from torchspec.catalog import Catalog
-from torchspec.decide_words import counted, gate_name
+from torchspec.decide_words import counted, excluded, gate_name
 from torchspec.explain_words import explain_word, filled
 from torchspec.model.plan import Cell, Gate, Plan, Requirement, Workload
 from torchspec.model.verdict import Outcome
@@ -83,8 +83,7 @@ def _scope(gate: Gate) -> str:
         listed = ", ".join(str(v) for v in values)
         word = {"mode": "in", "backend": "on"}.get(key, f"at {key}")
         said += f"  {word} {listed}"
-    against = f"  against {gate.against}" if gate.against not in (None, "baseline") else ""
-    return against + said
+    return said
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -120,7 +119,7 @@ def _waived(plan: Plan) -> str:
 
 def _uncovered(plan: Plan) -> str:
     return "\n".join(
-        f"not covered: {e.text} of {e.workload} ({counted(e.removed, 'cell')}): {e.because}" for e in plan.exclusions
+        f"not covered: {e.workload} {excluded(e)} ({counted(e.removed, 'cell')}): {e.because}" for e in plan.exclusions
     )
 
 
@@ -164,7 +163,7 @@ def _gate_lines(gate: Gate, workload: Workload, cells: Sequence[Cell], tables: C
         if cell.id not in judged:
             holes.setdefault(why_not(gate, cell, workload, tables), []).append(number)
     for reason, numbers in holes.items():
-        where = f"cells {ranges(numbers)}" if few else counted(len(numbers), "cell")
+        where = f"cell{'s' if len(numbers) > 1 else ''} {ranges(numbers)}" if few else counted(len(numbers), "cell")
         lines.append(f"      {where}: {reason}")
     return lines
 
@@ -173,9 +172,9 @@ def why_not(gate: Gate, cell: Cell, workload: Workload, tables: Catalog) -> str:
     """Why `gate`, whose set the workload names, does not judge `cell`."""
     metric = tables.metrics[gate.metric]
     if cell.mode not in metric.modes:
-        return f"{cell.mode} does not give {metric.name} ({', '.join(metric.modes)} do)"
+        return f"{cell.mode} does not give {metric.name} ({_do(metric.modes)})"
     if metric.kinds and workload.kind not in metric.kinds:
-        return f"{workload.kind} does not give {metric.name} ({', '.join(metric.kinds)} do)"
+        return f"{workload.kind} does not give {metric.name} ({_do(metric.kinds)})"
     point: dict[str, object] = {"mode": cell.mode, "backend": cell.backend, **cell.axes}
     for key, values in gate.only.items():
         if point.get(key) not in values:
@@ -184,6 +183,13 @@ def why_not(gate: Gate, cell: Cell, workload: Workload, tables: Catalog) -> str:
     if cell.backend not in metric.backends:
         return f"{cell.backend} does not give {metric.name}"
     return "another line of the set takes its place"
+
+
+def _do(names: Sequence[str]) -> str:
+    """`compile does`, `infer and train do`."""
+    if len(names) == 1:
+        return f"{names[0]} does"
+    return f"{', '.join(names[:-1])} and {names[-1]} do"
 
 
 def ranges(numbers: Sequence[int]) -> str:

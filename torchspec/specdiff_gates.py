@@ -120,11 +120,19 @@ def _narrowed(gate: Gate) -> str:
     return "; ".join(f"{words.get(k, f'at {k}')} {listed(v)}" for k, v in gate.only.items()) or "everywhere"
 
 
+def _points(plan: Plan) -> dict[str, str]:
+    """Where a cell stands in the matrix, in words that do not depend on the workload's options -> its id."""
+    return {f"{c.workload} {c.backend} {c.mode} {sorted(c.axes.items())}": c.id for c in plan.cells}
+
+
 def _scope(one: Gate, other: Gate, old: Plan, new: Plan) -> Iterator[Change]:
     if one.only == other.only:
         return
-    shared = {c.id for c in old.cells} & {c.id for c in new.cells}
-    before, after = shared & set(one.cells), shared & set(other.cells)
+    shared = _points(old).keys() & _points(new).keys()
+    before, after = (
+        {point for point, cell in _points(plan).items() if point in shared and cell in gate.cells}
+        for plan, gate in ((old, one), (new, other))
+    )
     severity: Severity = "weaker" if before - after else "stronger" if after - before else "neutral"
     a, b = _narrowed(one), _narrowed(other)
     said = {"weaker": "judges less", "stronger": "judges more", "neutral": "judges the same"}[severity]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from torchspec.decide_words import excluded
 from torchspec.model.plan import Backend, Plan, Workload
 from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed
 
@@ -134,8 +135,8 @@ def _backend(one: Backend, other: Backend) -> Iterator[Change]:
 
 
 def _exclusions(old: Plan, new: Plan) -> Iterator[Change]:
-    before = {f"{e.text} of {e.workload}": e for e in old.exclusions}
-    after = {f"{e.text} of {e.workload}": e for e in new.exclusions}
+    before = {f"{e.workload} {excluded(e)}": e for e in old.exclusions}
+    after = {f"{e.workload} {excluded(e)}": e for e in new.exclusions}
     for name in changed_keys(before, after):
         if name not in before:
             text = f"not covered any more: {name}, because {after[name].because}"

@@ -47,7 +47,12 @@ def test_decision_table() -> None:
         waivers=[Waiver("memory.driver_peak", "a", "mps", "2026-12-31", "ml", "ticket")],
         implicit=True,
     )
-    plan = replace(plan, exclusions=(Exclusion("a", "mode train", "no backward", None, 2),))
+    plan = replace(
+        plan,
+        exclusions=(
+            Exclusion("a", 'except mode train on mps until 2027-01-31 because "no backward"', "no backward", None, 2),
+        ),
+    )
     text = explain_decisions(plan)
     lines = [line.split() for line in text.split("\n")]
     assert ["error.max_abs", "<=", "1", "adopt", "rollback", "defer", "defer", "defer"] in lines
@@ -57,7 +62,7 @@ def test_decision_table() -> None:
     assert "a on mps (optional" in text
     assert "proto on cpu (lane" in text
     assert "together: a, b" in text
-    assert "not covered: mode train of a (2 cells): no backward" in text
+    assert "not covered: a mode train on mps (2 cells): no backward" in text
 
 
 def test_gates_by_cells_give_a_reason_for_each_hole() -> None:
@@ -73,10 +78,10 @@ def test_gates_by_cells_give_a_reason_for_each_hole() -> None:
     workload = replace(plan.workloads[0], gate_sets=("service",))
     text = explain_gates(replace(plan, cells=(first, *extra), gates=(narrow, compiled), workloads=(workload,)))
     assert "+..  latency.p50 <= 1  at dtype float32  else isolate" in text
-    assert "cells 2: the line says `at dtype float32`" in text
-    assert "cells 3: export does not give latency.p50 (infer, train, compile do)" in text
+    assert "cell 2: the line says `at dtype float32`" in text
+    assert "cell 3: export does not give latency.p50 (infer, train and compile do)" in text
     assert "...  compile.time <= 1  else isolate" in text
-    assert "cells 1: infer does not give compile.time (compile do)" in text
+    assert "cell 1: infer does not give compile.time (compile does)" in text
 
 
 def test_ranges() -> None:
