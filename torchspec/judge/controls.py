@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from torchspec import limits
 from torchspec.judge import pairs as pairing
 from torchspec.judge import words
 from torchspec.judge.finding import Question, in_form
@@ -26,6 +27,7 @@ from torchspec.model.plan import Plan
 INSTALLERS = ("pip", "uv", "wheel")
 OWN_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 MEASURED = ("timing", "sample", "fact")
+USUAL_SEES = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,38 +43,55 @@ class Control:
 # The bench's own controls.
 
 
+def planted_change(question: Question) -> float | None:
+    """The ratio of extra time that the bench plants for a gate; None for a gate that has no control of this kind.
+
+    Without `sees` it goes as far beyond the limit as the limit itself, and at least 5 %. The harness plants the same.
+    """
+    form, value, sees = question.limit.form, question.limit.value, question.sees
+    if value is None or question.against not in (None, "baseline"):
+        return None
+    change = sees if sees is not None else value + max(value, USUAL_SEES)
+    rate = not limits.harm_is_up(question.metric)
+    if form == "growth" and not rate:
+        return change
+    if form == "drop" and rate:
+        return 1.0 / (1.0 - min(change, 0.95)) - 1.0
+    return None
+
+
 def of_gate(question: Question, records: dict[str, list[Record]]) -> list[Control]:
-    """The controls recorded for a timing gate's metric on its cell, judged with the gate's own limit."""
-    mine = [r for r in records.get("control", []) if r.body.get("metric") == question.metric.name]
-    latest = {str(r.body.get("what")): r for r in mine}
-    if question.bound is None:
+    """The two controls of a timing gate on its cell, judged with the gate's own limit; none where it has none."""
+    planted = planted_change(question)
+    if planted is None or question.bound is None:
         return []
-    return [
-        _control(question, latest[what], records.get("timing", [])) for what in ("same", "planted") if what in latest
-    ]
+    mine = [r for r in records.get("control", []) if r.body.get("metric") == question.metric.name]
+    timings = records.get("timing", [])
+    return [_control(question, what, planted, mine, timings) for what in ("same", "planted")]
 
 
-def _control(question: Question, record: Record, timings: Sequence[Record]) -> Control:
-    body = record.body
-    what = str(body["what"])
+def _control(
+    question: Question, what: str, planted: float, recorded: Sequence[Record], timings: Sequence[Record]
+) -> Control:
+    mine = [r for r in recorded if r.body.get("what") == what]
     shown: dict[str, Any] = {
         "cell": question.cell,
         "candidate": question.candidate,
         "metric": question.metric.name,
         "limit": question.says,
         "what": what,
-        "planted": body.get("planted"),
-        "evidence": [record.seq],
+        "planted": planted if what == "planted" else None,
+        "evidence": [r.seq for r in mine],
     }
-    seqs = set(body.get("timing") or [])
-    mine = [r for r in timings if r.seq in seqs] if seqs else list(timings)
     scale = scale_of(question)
     stem = stem_of(question.metric.name)
-    found = pairing.collect(mine, what, None, stem, body.get("planted") if what == "planted" else None)
+    found = pairing.collect(timings, what, None, stem, planted if what == "planted" else None)
     if len(found) < 2 or scale.tau is None:
-        why = words.sentence(body.get("error")) if body.get("error") else "fewer than two pairs of it were measured"
-        return Control(what, "error", f"the control could not be measured: {why}", shown)
-    shown["evidence"] = [record.seq, *(seq for pair in found for seq in pair.seqs)]
+        error = next((r.body["error"] for r in reversed(mine) if r.body.get("error")), None)
+        why = words.sentence(error) if error else "fewer than two pairs of it are in the ledger"
+        name = "planted regression" if what == "planted" else "baseline against itself"
+        return Control(what, "error", f"the control ({name}) could not be measured: {why}", shown)
+    shown["evidence"] += [seq for pair in found for seq in pair.seqs]
     values = scale.values(found)
     spread = spread_of_equals(scale, pairing.collect(timings, "same", None, stem)) if what == "planted" else None
     alpha = CONFIRM_ALPHA if what == "same" else ALPHA

@@ -29,6 +29,7 @@ class Question:
     first: int  # pairs before the first look
     last: int  # pairs of the budget
     repeats: int | None = None
+    sees: float | None = None
 
     @property
     def bound(self) -> limits.Bound | None:

@@ -23,8 +23,8 @@ from torchspec.model.evidence import Record
 from torchspec.model.plan import Cell, Decision, Gate, Plan
 from torchspec.model.verdict import Judged, Judgement
 
-#: Outcomes that rest on figures, and that a failed control takes back.
-_WEIGHED = ("pass", "fail")
+#: Outcomes that rest on figures, and that a failed control takes back (or explains, where they say nothing anyway).
+_WEIGHED = ("pass", "fail", "inconclusive")
 
 
 def judge_all(
@@ -107,6 +107,7 @@ class _Judge:
             budget.min_pairs,
             budget.max_pairs,
             gate.repeats,
+            gate.sees,
         )
 
     def _metric(self, name: str) -> Metric:

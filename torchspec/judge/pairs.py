@@ -49,23 +49,35 @@ class Pair:
         return min((sum(a for a, _ in sides), sum(b for _, b in sides)), default=0) if sides else 0
 
 
+def of(
+    records: Sequence[Record], stage: str, against: str | None, stem: str | None, planted: float | None = None
+) -> list[Record]:
+    """The timing records of one stage. `against` None or "baseline" takes those against the baseline.
+
+    `stem` is the timed thing (None for the call itself); `planted` the ratio of the stage "planted".
+    """
+    wanted = None if against in (None, "baseline") else against
+    return [
+        r
+        for r in records
+        if r.body.get("stage") == stage
+        and (None if r.body.get("against") == "baseline" else r.body.get("against")) == wanted
+        and r.body.get("metric") == stem
+        and r.body.get("planted") == planted
+    ]
+
+
 def collect(
     records: Sequence[Record], stage: str, against: str | None, stem: str | None, planted: float | None = None
 ) -> list[Pair]:
-    """The pairs of one stage, in the order measured. `b` is always the side that is judged.
+    """The pairs of one stage, in the order measured, chosen as `of` does. `b` is always the side that is judged.
 
-    `planted` is the ratio of the stage "planted". `against` None or "baseline" takes the records against the baseline.
     A build that was recorded twice counts once, by its later record. Pairs without a usable round are left out.
     """
-    wanted = None if against in (None, "baseline") else against
     pairs: dict[tuple[str, int], dict[int, Record]] = {}
-    for record in records:
+    for record in of(records, stage, against, stem, planted):
         body = record.body
-        reference = body.get("against")
-        reference = None if reference == "baseline" else reference
-        mine = body.get("stage") == stage and reference == wanted and body.get("metric") == stem
-        if mine and body.get("planted") == planted:
-            pairs.setdefault((record.run, int(body["pair"])), {})[int(body.get("build", 0))] = record
+        pairs.setdefault((record.run, int(body["pair"])), {})[int(body.get("build", 0))] = record
     found = []
     for (run, number), builds in pairs.items():
         made = [_build(record) for _, record in sorted(builds.items())]

@@ -104,8 +104,8 @@ def find(question: Question, records: Sequence[Record], calibration: Calibration
     stem = stem_of(question.metric.name)
     measured = pairing.collect(records, "measure", question.against, stem)
     fresh = pairing.collect(records, "confirm", question.against, stem)
-    mine = [r for r in records if r.body.get("stage") == "measure" and r.body.get("metric") == stem]
     if not measured:
+        mine = pairing.of(records, "measure", question.against, stem)
         if not mine:
             return None
         return Finding(

@@ -1,0 +1,251 @@
+"""Timing gates: the way from pairs to outcomes, and its edges."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from evidence import Book, book, gate
+
+GROWTH = gate("latency.p50", "growth", "<=", 0.03)
+
+
+def judged(logs: list[float], fresh: list[float] | None = None, line=GROWTH, **more):  # type: ignore[no-untyped-def]
+    made = book(line)
+    made.controls(line.metric)
+    made.pairs(logs, **more)
+    if fresh is not None:
+        made.pairs(fresh, stage="confirm", seed=77, **more)
+    made.done()
+    return made.only()
+
+
+def test_equal_versions_pass_with_estimate_interval_and_counts() -> None:
+    found = judged([0.001, -0.002, 0.0005])
+    assert (found.outcome, found.rule, found.contribution) == ("pass", "upper bound below limit", "adopt")
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.estimate < found.high <= 0.03  # type: ignore[operator]
+    assert found.n == {"pairs": 3, "builds": 6, "rounds": 30, "iterations": 960}
+    assert found.baseline == pytest.approx(1e-3, rel=0.01)
+    assert found.candidate_value == pytest.approx(1e-3, rel=0.01)
+    assert found.unit == "s"
+    assert found.confidence == pytest.approx(0.9)
+    assert len(found.evidence) == 6
+    assert found.measured_at is not None
+    assert "inside the limit" in found.reason
+
+
+def test_a_failure_needs_fresh_pairs() -> None:
+    alone = judged([0.10, 0.101, 0.099])
+    assert (alone.outcome, alone.rule, alone.contribution) == ("inconclusive", "not confirmed on fresh pairs", "defer")
+    confirmed = judged([0.10, 0.101, 0.099], [0.10, 0.102, 0.098])
+    assert (confirmed.outcome, confirmed.contribution) == ("fail", "isolate")
+    assert confirmed.rule == "lower bound above limit, confirmed on fresh pairs"
+    assert confirmed.low is not None
+    assert confirmed.low > 0.03
+    assert confirmed.n is not None
+    assert confirmed.n["confirming_pairs"] == 3
+    assert confirmed.detail is not None
+    assert confirmed.detail["first_stage"]["estimate"] == pytest.approx(math.expm1(0.1), abs=0.01)
+    assert confirmed.detail["p_holm"] >= confirmed.detail["p"] > 0
+    refuted = judged([0.10, 0.101, 0.099], [0.0, 0.002, -0.002])
+    assert (refuted.outcome, refuted.rule) == ("inconclusive", "not confirmed on fresh pairs")
+
+
+def test_an_interval_across_the_limit_is_inconclusive_and_says_what_it_would_take() -> None:
+    found = judged([0.0, 0.05, 0.02])
+    assert (found.outcome, found.rule, found.contribution) == ("inconclusive", "interval crosses limit", "defer")
+    assert found.detail is not None
+    assert found.detail["pairs_needed"] > 3
+    assert "pairs would tell" in found.reason
+    assert found.visible is not None
+    assert found.visible > 0.03
+
+
+def test_fresh_pairs_taken_for_another_gate_help_a_pass_and_cannot_fail_alone() -> None:
+    helped = judged([0.0, 0.02, 0.015], [0.001, 0.0, 0.002, 0.001, 0.0, 0.001, 0.0, 0.001])
+    assert helped.outcome == "pass"
+    not_alone = judged([0.0, 0.09, 0.1], [0.09, 0.091, 0.092, 0.09, 0.091, 0.09, 0.092, 0.09])
+    assert not_alone.outcome == "inconclusive"
+
+
+def test_a_real_improvement_is_named() -> None:
+    found = judged([-0.69, -0.70, -0.695])
+    assert found.outcome == "pass"
+    assert found.improvement
+    assert "for the better" in found.reason
+    assert found.estimate == pytest.approx(-0.5, abs=0.01)
+    assert not judged([0.001, -0.002, 0.0005]).improvement
+
+
+def test_an_improvement_of_99_percent() -> None:
+    found = judged([math.log(0.01), math.log(0.0101), math.log(0.0099)])
+    assert (found.outcome, found.improvement) == ("pass", True)
+    assert found.estimate == pytest.approx(-0.99, abs=0.001)
+
+
+@pytest.mark.parametrize("base_ns", [1.0, 1e13])
+def test_samples_of_a_nanosecond_and_of_hours(base_ns: float) -> None:
+    assert judged([0.001, -0.002, 0.0005], base_ns=base_ns).outcome == "pass"
+    failing = judged([0.1, 0.101, 0.099], [0.1, 0.101, 0.099], base_ns=base_ns)
+    assert failing.outcome == "fail"
+    assert failing.baseline == pytest.approx(base_ns * 1e-9, rel=0.01)
+
+
+def test_a_limit_of_zero_percent_passes_only_what_is_clearly_not_slower() -> None:
+    line = gate("latency.p50", "growth", "<=", 0.0)
+    assert judged([0.001, -0.001, 0.0], line=line).outcome == "inconclusive"
+    assert judged([-0.05, -0.051, -0.049], line=line).outcome == "pass"
+    assert judged([0.05, 0.051, 0.049], [0.05, 0.052, 0.048], line=line).outcome == "fail"
+
+
+def test_all_samples_equal_is_a_clock_that_cannot_be_trusted() -> None:
+    made = book(GROWTH)
+    made.controls()
+    for number in range(5):
+        made.pair(number, [[([1000.0] * 9, [1000.0] * 9)] * 5] * 2)
+    made.done()
+    found = made.only()
+    assert (found.outcome, found.rule) == ("inconclusive", "no spread")
+
+
+def test_one_pair_and_two() -> None:
+    assert (judged([0.0]).outcome, judged([0.0]).rule) == ("inconclusive", "too few pairs")
+    assert judged([0.0, 0.0001], noise=0.0001).outcome == "pass"
+
+
+def _with_bad(rounds_bad: int, bad: object) -> Book:
+    made = book(GROWTH)
+    made.controls()
+    good = ([1e6, 1.01e6], [1e6, 1.011e6])
+    for number in range(3):
+        spread = 1 + 0.001 * number
+        made.pair(number, [[([1e6, 1e6], [1e6 * spread, bad])] * rounds_bad + [good] * (20 - rounds_bad)])
+    made.done()
+    return made
+
+
+@pytest.mark.parametrize("bad", [0, -100, "nan", "inf"])
+def test_a_clock_that_goes_backwards(bad: object) -> None:
+    few = _with_bad(1, bad).only()
+    assert few.outcome != "error"
+    assert few.detail is not None
+    assert few.detail["rounds_without_a_time"] == 3
+    many = _with_bad(10, bad).only()
+    assert (many.outcome, many.rule) == ("error", "clock")
+    none = _with_bad(20, bad).only()
+    assert (none.outcome, none.rule) == ("error", "no usable time")
+
+
+def test_one_side_missing() -> None:
+    made = book(GROWTH)
+    made.controls()
+    made.pair(0, [[([1e6] * 5, [])] * 5])
+    made.done()
+    assert (made.only().outcome, made.only().rule) == ("error", "no usable time")
+
+
+def test_a_record_written_twice_counts_once_and_by_its_later_form() -> None:
+    made = book(GROWTH)
+    made.controls()
+    made.pairs([0.5, 0.5, 0.5])
+    once = made.only if made.done() is not None else None
+    assert once is not None
+    wrong = once()
+    made.pairs([0.001, -0.002, 0.0005])
+    right = once()
+    assert wrong.outcome == "inconclusive"
+    assert right.outcome == "pass"
+    assert right.n == wrong.n
+
+
+def test_sides_in_the_other_order_are_turned() -> None:
+    made = book(GROWTH)
+    made.controls()
+    slow = [([1e6 * (1.2 + 0.001 * k) for k in range(9)], [1e6 + k for k in range(9)])] * 5
+    for number in range(3):
+        made.pair(number, [[(a, [v * (1 + number * 1e-3) for v in b]) for a, b in slow]], a="candidate", b="baseline")
+    made.done()
+    assert made.only().estimate == pytest.approx(0.2, abs=0.01)
+
+
+def test_throughput_drop_and_its_absolute_values() -> None:
+    line = gate("throughput", "drop", "<=", 0.03)
+    found = judged([0.10, 0.101, 0.099], [0.1, 0.102, 0.098], line=line, items=64)
+    assert found.outcome == "fail"
+    assert found.rule == "upper bound below limit, confirmed on fresh pairs"
+    assert found.estimate == pytest.approx(1 - math.exp(-0.1), abs=0.005)
+    assert found.baseline == pytest.approx(64_000, rel=0.01)
+    assert found.unit == "1/s"
+    assert judged([0.001, -0.002, 0.0005], line=line).outcome == "pass"
+    faster = judged([-0.1, -0.101, -0.102], line=line)
+    assert (faster.outcome, faster.improvement) == ("pass", True)
+
+
+def test_speedup_against_the_old_path_uses_its_own_pairs() -> None:
+    line = gate("latency.p50", "speedup", ">=", 1.2, against="beside")
+    made = book(line)
+    made.pairs([0.0, 0.001, -0.001])
+    logs = [-math.log(1.5), -math.log(1.51), -math.log(1.49)]
+    made.pairs(logs, against="beside", seed=5)
+    made.done()
+    found = made.only()
+    assert found.outcome == "pass"
+    assert found.estimate == pytest.approx(1.5, abs=0.02)
+    lacking = book(line)
+    lacking.pairs([0.0, 0.001, -0.001])
+    lacking.done()
+    assert lacking.only().outcome == "not_run"
+    assert "against beside" in lacking.only().reason
+
+
+def test_an_absolute_limit_judges_the_candidate_alone() -> None:
+    line = gate("latency.p50", "absolute", "<=", 1.05e-3)
+    assert judged([0.0, 0.001, 0.002], line=line).outcome == "pass"
+    slow = judged([0.2, 0.201, 0.199], [0.2, 0.201, 0.202], line=line)
+    assert slow.outcome == "fail"
+    assert slow.estimate == pytest.approx(1e-3 * math.exp(0.2), rel=0.01)
+    both = judged([0.0, 0.001, 0.002], [0.0, 0.001, 0.002], line=gate("latency.p50", "absolute", "<=", 1e-4))
+    assert (both.outcome, both.rule) == ("inconclusive", "baseline fails too")
+    assert "the limit is wrong, not the candidate" in both.reason
+
+
+def test_an_increase_in_seconds() -> None:
+    line = gate("latency.p50", "increase", "<=", 5e-5)
+    assert judged([0.001, 0.002, 0.003], line=line).outcome == "pass"
+    found = judged([0.2, 0.201, 0.199], [0.2, 0.201, 0.202], line=line)
+    assert found.outcome == "fail"
+    assert found.estimate == pytest.approx(1e-3 * math.expm1(0.2), rel=0.05)
+
+
+def test_a_tail_needs_59_samples_a_side() -> None:
+    line = gate("latency.p95", "growth", "<=", 0.05)
+    few = judged([0.0, 0.001, -0.001], line=line, samples=5)
+    assert (few.outcome, few.rule) == ("inconclusive", "too few samples for a tail")
+    assert judged([0.0, 0.001, -0.001], line=line, samples=60).outcome == "pass"
+
+
+def test_a_regression_of_the_tail_alone_is_caught_by_p95_only() -> None:
+    made = book(GROWTH, gate("latency.p95", "growth", "<=", 0.05))
+    made.controls()
+    made.controls("latency.p95")
+    for stage in ("measure", "confirm"):
+        for number in range(3):
+            jitter = [1 + 0.001 * ((k * 7 + number) % 5) for k in range(24)]
+            plain = [1e6 * j for j in jitter]
+            tail = [1e6 * j * (3.0 if k % 12 == 3 else 1.0) for k, j in enumerate(jitter)]
+            builds = [[(plain, [v * (1 + 0.0003 * number) for v in tail])] * 10] * 2
+            made.pair(number, builds, stage=stage)
+    made.done()
+    centre, tail_found = made.judged().judgements
+    assert centre.outcome == "pass"
+    assert tail_found.outcome == "fail"
+    assert tail_found.estimate == pytest.approx(2.0, abs=0.1)
+
+
+def test_a_report_has_figures_and_no_vote() -> None:
+    found = judged([0.001, -0.002, 0.0005], line=gate("latency.p50", "report"))
+    assert (found.outcome, found.contribution, found.rule) == ("pass", None, "report")
+    assert found.estimate == pytest.approx(0.0, abs=0.005)
+    assert found.low is not None
