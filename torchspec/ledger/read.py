@@ -27,7 +27,8 @@ class LedgerReport:
     """What `verify` found. `head` is the hash of the last whole record (64 zeros when there is none).
 
     `problems` are root causes in order, at most MAX_PROBLEMS; `more` counts the rest. `torn_tail` is the number of
-    bytes after the last whole line: a record that was being written when its writer died, no part of the evidence.
+    bytes after the last whole line: a record that was being written when its writer died, no part of the evidence and
+    no problem of what is there; `warnings` says so.
     """
 
     count: int
@@ -35,10 +36,11 @@ class LedgerReport:
     problems: tuple[Diagnostic, ...]
     torn_tail: int
     more: int = 0
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return not any(problem.is_error for problem in self.problems)
+        return not self.problems
 
 
 def parse_line(line: bytes) -> Record:
@@ -160,6 +162,7 @@ def verify(path: Path, *, bodies: bool = True) -> LedgerReport:
     problems: list[Diagnostic] = []
     count, more, torn = 0, 0, 0
     seq, prev = 0, GENESIS
+    said: tuple[Diagnostic, ...] = ()
 
     def found(problem: Diagnostic) -> None:
         nonlocal more
@@ -193,8 +196,8 @@ def verify(path: Path, *, bodies: bool = True) -> LedgerReport:
     if torn:
         message = f"the last {torn} bytes are a record that was being written when its writer ended"
         hint = "`torchspec run` sets them aside and goes on; no complete record is lost"
-        found(Diagnostic("TS707", message, at_line(path, count + 1), hint=hint, severity=Severity.WARNING))
-    return LedgerReport(count, prev, tuple(problems), torn, more)
+        said = (Diagnostic("TS707", message, at_line(path, count + 1), hint=hint, severity=Severity.WARNING),)
+    return LedgerReport(count, prev, tuple(problems), torn, more, said)
 
 
 def _stated_hash(line: bytes) -> str | None:

@@ -94,7 +94,7 @@ def test_every_flipped_byte_is_found(tmp_path):
         data[position] ^= 0x01
         path.write_bytes(data)
         report = verify(path)
-        assert report.problems, position
+        assert report.problems or report.torn_tail, position
 
 
 def test_a_body_that_does_not_fit_its_kind(tmp_path):
@@ -115,7 +115,8 @@ def test_a_torn_tail_is_set_aside_and_said(tmp_path):
     path.write_bytes(b"".join(lines[:2]) + lines[2][:-7])
     report = verify(path)
     assert (report.count, report.torn_tail, report.ok) == (2, len(lines[2]) - 7, True)
-    assert [p.code for p in report.problems] == ["TS707"]
+    assert report.problems == ()
+    assert [p.code for p in report.warnings] == ["TS707"]
     assert len(list(read(path))) == 2
     torn = recover(path)
     assert torn is not None
