@@ -123,8 +123,9 @@ def _entries(
                 if gate.decision is None
                 else algebra.gate_contribution(judgement.outcome, gate.decision, waived is not None)
             )
-            expired = waivers.expired(gate, cell, judgement, last_evidence_at)
-            entries.append(_Entry(gate, cell, replace(judgement, contribution=contribution, waived=waived), expired))
+            if (judgement.contribution, judgement.waived) != (contribution, waived):
+                judgement = replace(judgement, contribution=contribution, waived=waived)
+            entries.append(_Entry(gate, cell, judgement, waivers.expired(gate, cell, judgement, last_evidence_at)))
     return entries
 
 

@@ -32,6 +32,8 @@ class Waivers:
 
     def covering(self, gate: Gate, cell: Cell) -> Waiver | None:
         """The waiver that names this gate's metric in this cell's row, whether or not it can apply."""
+        if not self._by_place:
+            return None
         return self._by_place.get((gate.metric, cell.workload, cell.backend))
 
     def applies(self, gate: Gate, cell: Cell, judgement: Judgement, last_evidence_at: str | None) -> str | None:
@@ -47,8 +49,10 @@ class Waivers:
     def expired(self, gate: Gate, cell: Cell, judgement: Judgement, last_evidence_at: str | None) -> str | None:
         """That the waiver of a fail was over when its evidence was taken, in words; None where it was not."""
         waiver = self.covering(gate, cell)
+        if waiver is None or judgement.outcome != "fail":
+            return None
         taken = evidence_date(judgement.measured_at or last_evidence_at)
-        if waiver is None or judgement.outcome != "fail" or taken is None or taken <= waiver.until:
+        if taken is None or taken <= waiver.until:
             return None
         return _expired(waiver, taken)
 
