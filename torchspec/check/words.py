@@ -160,7 +160,7 @@ _TOP = (
         (_n("a code"),),
         (BECAUSE,),
         repeat=True,
-        example='silence TS241  because "no caveats are known"',
+        example='silence TS233  because "nothing is known to be missing"',
     ),
 )
 

@@ -1,7 +1,172 @@
-"""Codes TS1xx (syntax) and TS2xx (names and structure)."""
+"""Codes TS1xx (syntax); TS2xx (names and structure) are in `names`."""
 
 from __future__ import annotations
 
 from torchspec.core.codes._row import Code
+from torchspec.core.codes.names import TABLE as NAMES
 
-TABLE: tuple[Code, ...] = ()
+TABLE: tuple[Code, ...] = (
+    Code(
+        "TS100",
+        "the spec cannot be read",
+        "There is no such file, it is a folder, or its permissions do not allow reading.",
+        "torchspec check spec/quickstart.tspec",
+        "torchspec check specs/quickstart.tspec",
+    ),
+    Code(
+        "TS101",
+        "not UTF-8",
+        "A spec is UTF-8, so that it reads the same everywhere. The place is the first byte that is not.",
+        'owner "b\\xfcro"   # saved as Latin-1',
+        'owner "büro"     # saved as UTF-8',
+    ),
+    Code(
+        "TS102",
+        "nothing in the file",
+        "An empty file decides nothing, and a file of comments neither. It is refused rather than passed.",
+        "",
+        "tspec 1",
+    ),
+    Code(
+        "TS103",
+        "a character that hides or reorders text",
+        "Invisible and bidirectional characters can make a reviewer see another text than the compiler. "
+        "Inside a string they can be written as escapes, which everybody sees.",
+        'owner "ml<U+202E>"',
+        'owner "ml\\u202e"',
+    ),
+    Code(
+        "TS104",
+        "a line end of another kind",
+        "A lone carriage return, U+0085, U+2028 and the like end a line in some programs and not in others: "
+        "a comment could hide a line, or a line a comment. Line feeds, and carriage return with line feed, are fine.",
+        "# a comment<U+2028>latency.p50 growth <= 90 % else isolate",
+        "# a comment",
+    ),
+    Code(
+        "TS105",
+        "a tab",
+        "How wide a tab is depends on the reader. Specs are aligned with spaces; `torchspec fmt` does it.",
+        '<TAB>owner "search"',
+        '  owner  "search"',
+    ),
+    Code(
+        "TS106",
+        "a typographic or single quote",
+        "A string begins and ends with the straight double quote. Word processors and chats like to replace it.",
+        "owner “search”",
+        'owner "search"',
+    ),
+    Code(
+        "TS107",
+        "a sign that the language does not have",
+        "Values follow their word with a space, without `=` or `:`; the relations are `<=` and `>=`.",
+        "seed = 7",
+        "seed 7",
+    ),
+    Code(
+        "TS108",
+        "a version without quotes",
+        "A version is text: 2.10 and 2.1 are different versions and the same number.",
+        "baseline torch 2.13.0",
+        'baseline torch "2.13.0"',
+    ),
+    Code(
+        "TS109",
+        "a string that is not closed",
+        "A string ends on the line where it begins.",
+        'owner "search',
+        'owner "search"',
+    ),
+    Code(
+        "TS110",
+        "an unknown escape in a string",
+        'A string knows \\" \\\\ \\n \\t \\r \\0 \\xHH \\uHHHH and \\UHHHHHHHH.',
+        'data "slices\\queries.jsonl"',
+        'data "slices/queries.jsonl"',
+    ),
+    Code(
+        "TS111",
+        "a comma inside a number",
+        'A comma means "and also", so 32,000 would be the two values 32 and 0.',
+        "vocabulary 32,000",
+        "vocabulary 32000",
+    ),
+    Code(
+        "TS112",
+        "a comma out of place",
+        "A comma joins two values on one line, and a space follows it.",
+        "mode infer,train",
+        "mode infer, train",
+    ),
+    Code(
+        "TS113",
+        "a number out of range",
+        "A number has at most 40 digits, and is neither infinite nor too small to be told from 0.",
+        "error.max_abs <= 1e999 against baseline else rollback",
+        "error.max_abs <= 1e-4 against baseline else rollback",
+    ),
+    Code(
+        "TS114",
+        "a date that does not exist",
+        "Dates are year-month-day of the calendar.",
+        "window 2026-13-01 to 2026-13-14",
+        "window 2026-12-01 to 2026-12-14",
+    ),
+    Code(
+        "TS115",
+        "a character out of place",
+        "Outside of strings and comments, a spec is ASCII: names, digits 0 to 9, and a few signs.",
+        "seq ５１２",
+        "seq 512",
+    ),
+    Code(
+        "TS116",
+        "text without quotes",
+        "Text with a hyphen, a slash, or a digit in front is no name; commits, paths and devices are quoted.",
+        'model "acme/reranker" commit 4f2a9c1d',
+        'model "acme/reranker" commit "4f2a9c1d"',
+    ),
+    Code(
+        "TS117",
+        "a missing `}`",
+        "Each block is closed by a `}` on a line of its own. Indentation tells which block lacks it.",
+        'upgrade "t" {\n  owner "search"\nbackend cpu',
+        'upgrade "t" {\n  owner "search"\n}\nbackend cpu',
+    ),
+    Code("TS118", "a `}` too many", "It closes no block.", "backend cpu\n}", "backend cpu"),
+    Code(
+        "TS119",
+        "a brace out of place",
+        "`{` is the last sign of its line, and `}` the only one of its own, so that a diff shows one statement a line.",
+        "rollback { rehearse baseline within 10 min }",
+        "rollback {\n  rehearse baseline within 10 min\n}",
+    ),
+    Code("TS120", "blocks nested too deeply", "No statement needs more than four levels; twelve are allowed."),
+    Code(
+        "TS121",
+        "a line that does not begin with a word",
+        "One line is one statement: a word, then its values, then named values.",
+        '"2.13.0" torch',
+        'baseline torch "2.13.0"',
+    ),
+    Code("TS122", "a byte order mark", "UTF-8 needs none, and other tools take it for part of the first word."),
+    Code(
+        "TS123",
+        "a unit out of place",
+        "A unit follows its number, with a space. Names of units are reserved, so 512 B is always bytes.",
+        "memory.driver_peak <= 64GiB else defer",
+        "memory.driver_peak <= 64 GiB else defer",
+    ),
+    Code("TS124", "the file is too large", "A spec has at most 4 MiB."),
+    Code("TS125", "more mistakes than are shown", "After 100 mistakes of form in one file the rest is only counted."),
+    Code(
+        "TS126",
+        "no version of the language",
+        "The first statement says which version of the language a file is written in, so that it can grow.",
+        'upgrade "torch 2.13 to 2.14" {',
+        'tspec 1\nupgrade "torch 2.13 to 2.14" {',
+    ),
+    Code("TS127", "an unknown version of the language", "This torchspec knows version 1.", "tspec 2", "tspec 1"),
+    *NAMES,
+)
