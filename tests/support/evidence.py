@@ -209,6 +209,9 @@ class Book:
                 found = self.pairs(logs, stage="planted", planted=planted, seed=12)
                 self.add("control", {**body, "what": "planted", "planted": planted, "timing": found})
 
+    def records_of(self, kind: str) -> list[Record]:
+        return [r for r in self.records if r.kind == kind]
+
     def judged(self, **more: Any) -> Judged:
         return judge(self.plan, self.records, **more)
 
