@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
+from torchspec.decide_words import VERB
 from torchspec.model.plan import Cell, Gate, Plan, Waiver
 from torchspec.model.verdict import Judgement, WaiverUse
 
@@ -105,10 +106,10 @@ def _use(
         )
     if failed:
         return use("void", f"{where} fails and its else is {failed[0].decision}: only defer can be waived")
-    missing = sorted({j.outcome.replace("_", " ") for _, j in judged if j.outcome != "pass"})
+    missing = sorted({VERB[j.outcome] for _, j in judged if j.outcome != "pass"})
     if missing or not judged:
-        said = " and ".join(missing) or "not run"
-        return use("void", f"{where} is {said}: only a fail can be waived, never missing evidence")
+        said = " and ".join(missing) or "is judged by no gate"
+        return use("void", f"{where} {said}: only a fail can be waived, never missing evidence")
     return use("not needed", f"{where} passes without it")
 
 

@@ -12,7 +12,7 @@ from torchspec import decide_algebra as algebra
 from torchspec.model.plan import Cell, Decision, Exclusion, Gate
 from torchspec.model.verdict import Judgement, Outcome, Rehearsal, Row, Switch
 
-_VERB: dict[Outcome, str] = {
+VERB: dict[Outcome, str] = {
     "pass": "passes",
     "fail": "fails",
     "inconclusive": "is inconclusive",
@@ -48,7 +48,7 @@ def excluded(exclusion: Exclusion) -> str:
 def _says(gate: Gate, outcome: Outcome) -> str:
     """`latency.p50 growth <= 3 % fails`, `export.roundtrip does not hold`."""
     form = gate.limit.form
-    verb = _VERB[outcome]
+    verb = VERB[outcome]
     if outcome == "fail" and form in ("holds", "identical"):
         verb = "does not hold" if form == "holds" else "is not identical"
     return f"{gate_name(gate)} {verb}"
@@ -75,7 +75,7 @@ def row_reason(
     if (said := judgement.waived or waiver) is not None:
         reason += f" ({_sentence(said)})"
     more = len(decisive) - 1
-    return f"{reason}; and {more} more" if more else reason
+    return f"{reason} (and {more} more)" if more else reason
 
 
 def fleet_reason(
@@ -90,7 +90,7 @@ def fleet_reason(
 
     `switches` holds, by workload and backend of a decisive lane row, the off switch that did not pass.
     """
-    going_back = f"the rehearsal of going back {_VERB[rehearsal.outcome]} ({_sentence(rehearsal.reason)})"
+    going_back = f"the rehearsal of going back {VERB[rehearsal.outcome]} ({_sentence(rehearsal.reason)})"
     if rule == algebra.ADOPT:
         lanes = sum(r.requirement == "lane" for r in rows)
         beside = f"; {counted(lanes, 'lane row')} beside it, isolated" if lanes else ""
@@ -102,7 +102,7 @@ def fleet_reason(
     first = decisive[0]
     if rule == algebra.SWITCH:
         switch = switches[first.workload, first.backend]
-        reason = f"the off switch of lane {switch.lane} on {switch.backend} {_VERB[switch.outcome]}"
+        reason = f"the off switch of lane {switch.lane} on {switch.backend} {VERB[switch.outcome]}"
         reason += f": {_sentence(switch.reason)}"
     else:
         kind = "optional, " if first.requirement == "optional" else ""
