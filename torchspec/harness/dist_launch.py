@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .dist_processes import die_with_parent, launch_environment, processes_with_token, signal_label
+from .dist_processes import launch_environment, processes_with_token, signal_label, tie_to_parent
 from .dist_wire import LEASH_EXIT, WireError, take_frame, wire_frame, write_json_whole
 
 #: How long after one rank's error the others may still answer.
@@ -139,7 +139,7 @@ class Launch:
                     stderr=subprocess.STDOUT,
                     env=self._env,
                     start_new_session=True,
-                    preexec_fn=die_with_parent if sys.platform == "linux" else None,
+                    preexec_fn=tie_to_parent if sys.platform == "linux" else None,
                 )
             except OSError as error:
                 raise LaunchFailed("exited", f"{type(error).__name__}: {error}", doing="starting torchrun") from None
@@ -225,8 +225,12 @@ class Launch:
 
     # What went wrong
 
+    def rank_log(self, rank: int, restart: int = 0) -> str:
+        """The file that holds what one rank printed in one of its lives."""
+        return os.path.join(self.folder, f"rank-{rank}.{restart}.log")
+
     def tail(self) -> str:
-        """The end of what torchrun and its ranks printed."""
+        """The end of what torchrun itself printed."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(0, os.SEEK_END)

@@ -22,8 +22,8 @@ TORCHRUN_VARIABLES = re.compile(
 )
 
 
-def die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends. Elsewhere nothing happens; the channel is the leash."""
+def tie_to_parent() -> None:
+    """Ask Linux to kill this process when the thread that started it ends. Elsewhere the channel is the only leash."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)

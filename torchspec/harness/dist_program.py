@@ -5,11 +5,20 @@ Only names; what a command does stands in the module that it comes from.
 
 from __future__ import annotations
 
+from .dist_checkpoint import CHECKPOINT_COMMANDS
 from .dist_collective import COLLECTIVE_COMMANDS
+from .dist_faults import FAULT_COMMANDS
 from .dist_rank import RankCommand, rank_main
+from .dist_recover import RECOVER_COMMANDS
 from .dist_train import TRAIN_COMMANDS
 
-RANK_COMMANDS: dict[str, RankCommand] = {**COLLECTIVE_COMMANDS, **TRAIN_COMMANDS}
+RANK_COMMANDS: dict[str, RankCommand] = {
+    **COLLECTIVE_COMMANDS,
+    **TRAIN_COMMANDS,
+    **CHECKPOINT_COMMANDS,
+    **RECOVER_COMMANDS,
+    **FAULT_COMMANDS,
+}
 
 
 def run_rank(argv: list[str]) -> int:

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from .dist_processes import die_with_parent
+from .dist_processes import tie_to_parent
 from .dist_wire import LEASH_EXIT, Leash
 from .work import Unsupported
 
@@ -46,7 +46,7 @@ class RankState:
         self.timeout_s = float(self.settings.get("timeout_s", 60.0))
         self.groups: dict[str, Any] = {}
         self.work: dict[str, Any] = {}
-        self.solo: Any = None  # a group of rank 0 alone
+        self.solo: Any = None  # a group of this rank alone
 
     def planted(self, name: str) -> dict[str, Any] | None:
         """A fault that a test planted in this job for this rank; None outside of the tests of the harness."""
@@ -130,7 +130,8 @@ def rank_environment() -> dict[str, Any]:
 
 
 def join_group(state: RankState, store: Any = None, timeout_s: float | None = None) -> None:
-    """Join the job's process group; every rank also gets the group of rank 0 alone."""
+    """Join the job's process group. Each rank also gets a group of itself alone; all ranks hold equally many groups,
+    since torch 2.13 derives names of later groups from that number and deadlocks where it differs."""
     import torch
     import torch.distributed as dist
 
@@ -142,7 +143,8 @@ def join_group(state: RankState, store: Any = None, timeout_s: float | None = No
         dist.init_process_group(backend, timeout=timeout)
     else:
         dist.init_process_group(backend, store=store, rank=state.rank, world_size=state.world, timeout=timeout)
-    state.solo = dist.new_group([0], timeout=timeout, backend=backend)
+    alone = [dist.new_group([rank], timeout=timeout, backend=backend) for rank in range(state.world)]
+    state.solo = alone[state.rank]
 
 
 def prepare_rank(state: RankState) -> None:
@@ -168,24 +170,38 @@ def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
             answer = {"ok": True, "value": commands[frame["do"]](state, frame)}
         except Unsupported as error:
             answer = {"ok": True, "value": {"unsupported": {"error": str(error), "where": error.where}}}
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # torch's CheckpointException is no Exception
             message = f"{type(error).__name__}: {error}".strip()
             answer = {"ok": False, "error": {"message": message[:2000], "type": type(error).__name__,
                                              "traceback": traceback.format_exc()[-8000:]}}  # fmt: skip
         state.leash.send({"event": "answer", "id": frame["id"], **answer})
 
 
+def own_log(folder: str) -> None:
+    """From now on what this rank prints goes to a file of its own, `rank-<rank>.<restart>.log`."""
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    log = os.open(
+        os.path.join(folder, f"rank-{os.environ['RANK']}.{restart}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+
+
 def rank_main(path: str, commands: dict[str, RankCommand]) -> int:
     """Run one rank of the job described in the file `path`; its exit status."""
     parent = os.getppid()
-    die_with_parent()
+    tie_to_parent()
     if os.getppid() != parent:
         return LEASH_EXIT
+    with open(path, encoding="utf-8") as file:
+        job = json.load(file)
+    own_log(os.path.dirname(path))
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, all_threads=True)
-    with open(path, encoding="utf-8") as file:
-        job = json.load(file)
     hello = {"token": job["token"], "rank": int(os.environ["RANK"]), "world": int(os.environ["WORLD_SIZE"]),
              "restart": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), "pid": os.getpid()}  # fmt: skip
     state = RankState(job, Leash(job["host"], int(job["port"]), hello))

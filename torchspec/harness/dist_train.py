@@ -29,8 +29,8 @@ class PreparedTraining:
         assert isinstance(work, RankedTraining)
         self.state, self.work = state, work
         path = Path(frame["frozen"])
-        if frame.get("make") and not path.exists():
-            if state.rank == 0:
+        if frame.get("make"):
+            if state.rank == 0 and not path.exists():
                 save_tree(work.freeze(), path)
             _meet(state)
         self.frozen = load_tree(path)
@@ -95,10 +95,15 @@ def _train_wait(state: RankState, frame: dict[str, Any]) -> dict[str, float]:
 
 
 def _train_memory(state: RankState, frame: dict[str, Any]) -> dict[str, Any]:
-    """Peaks over `steps` steps of a run that has not stepped yet, above the level before the first. Bytes."""
+    """Peaks over `steps` steps of a run that has not stepped yet, above the level before the first. Bytes.
+
+    Another run stepped once before and is gone, so that code which loads at the first step is not charged to the work.
+    """
     import torch
 
     cell = prepared_training(state, frame)
+    cell.run = None
+    cell.running().step()
     cell.run = None
     give_back_heap()
     run = cell.running()

@@ -1,0 +1,157 @@
+"""What happens when a rank is late, dies or never comes, and whether the slow rank is named.
+
+A good library gives the others a clear error within its timeout; a bad one hangs. The job of these commands starts
+without a process group (setting `join` false), because each question needs a group of its own that the next does not
+inherit. Must not wait longer than the timeouts it is given and a margin.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import signal
+import time
+from typing import Any
+
+from .dist_rank import RankCommand, RankState, join_group
+
+#: How much later than its timeout an error may come: the library looks at its timeouts now and then.
+FAULT_MARGIN_S = 5.0
+
+
+def _error_within(action: Any, timeout_s: float) -> dict[str, Any]:
+    """Whether `action()` raised within the timeout and the margin, when, and with which words."""
+    begin = time.monotonic()
+    error = None
+    try:
+        action()
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}".strip()[:1000]
+    seconds = time.monotonic() - begin
+    return {"error": error, "seconds": seconds, "in_time": error is not None and seconds <= timeout_s + FAULT_MARGIN_S}
+
+
+def _store(state: RankState, name: str, timeout_s: float) -> Any:
+    """A part of the job's store under a name of its own."""
+    import torch.distributed as dist
+
+    if "store" not in state.work:
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        state.work["store"] = dist.TCPStore(
+            host, port, state.world, state.rank == 0 and not agent, datetime.timedelta(seconds=state.timeout_s)
+        )
+    store = dist.PrefixStore(name, state.work["store"])
+    store.set_timeout(datetime.timedelta(seconds=timeout_s))
+    return store
+
+
+def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
+    """All but the last rank join; it never comes. Then all join for real."""
+    import torch.distributed as dist
+
+    timeout = float(frame["timeout_s"])
+    absent = state.world - 1
+    answer = None
+    if state.rank != absent:
+        answer = _error_within(lambda: join_group(state, _store(state, "missing", timeout), timeout), timeout)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    return answer
+
+
+def _fault_join(state: RankState, frame: dict[str, Any]) -> Any:
+    join_group(state, _store(state, "real", state.timeout_s))
+    return None
+
+
+def _fault_late(state: RankState, frame: dict[str, Any]) -> Any:
+    """The last rank comes `late_s` late to an all_reduce whose group waits `timeout_s`."""
+    import torch
+    import torch.distributed as dist
+
+    timeout = float(frame["timeout_s"])
+    group = dist.new_group(timeout=datetime.timedelta(seconds=timeout))
+    late = state.rank == state.world - 1
+    dist.barrier()
+    if late:
+        time.sleep(float(frame["late_s"]))
+    answer = _error_within(lambda: dist.all_reduce(torch.ones(4), group=group), timeout)
+    dist.barrier()
+    return None if late and float(frame["late_s"]) > timeout else answer
+
+
+def _fault_monitored(state: RankState, frame: dict[str, Any]) -> Any:
+    """The last rank stays away from a monitored barrier; rank 0's error should name it."""
+    import torch.distributed as dist
+
+    timeout = float(frame["timeout_s"])
+    group = dist.new_group(timeout=datetime.timedelta(seconds=timeout))
+    absent = state.world - 1
+    answer = None
+    if state.rank != absent:
+        limit = datetime.timedelta(seconds=timeout)
+        answer = _error_within(lambda: dist.monitored_barrier(group, limit, wait_all_ranks=True), timeout)
+        numbers = re.findall(r"[Rr]ank(?:s|\(s\))?:?\s+(\d+)", answer["error"] or "")
+        answer["named"] = sorted({int(number) for number in numbers} - {state.rank})
+        answer["absent"] = absent
+    dist.barrier()
+    return answer
+
+
+def _fault_slow(state: RankState, frame: dict[str, Any]) -> Any:
+    """Every rank in turn is slow by `slow_s`. Each measures its own wait at a barrier; all share their waits, and who
+    waited least was last. {"turns": [{"slow", "named", "waits"}]}, the same on every rank."""
+    import torch
+    import torch.distributed as dist
+
+    turns = []
+    for slow in range(state.world):
+        for _ in range(int(frame.get("rounds", 2))):
+            dist.barrier()
+            if slow == state.rank:
+                time.sleep(float(frame["slow_s"]))
+            begin = time.perf_counter()
+            dist.barrier()
+            waited = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
+            waits = [torch.zeros(1, dtype=torch.float64) for _ in range(state.world)]
+            dist.all_gather(waits, waited)
+            seconds = [float(wait) for wait in waits]
+            turns.append({"slow": slow, "named": seconds.index(min(seconds)), "waits": seconds})
+    return {"turns": turns}
+
+
+def _fault_dead(state: RankState, frame: dict[str, Any]) -> Any:
+    """The last rank kills itself inside an all_reduce of many; what the others hear."""
+    import torch
+    import torch.distributed as dist
+
+    timeout = float(frame["timeout_s"])
+    group = dist.new_group(timeout=datetime.timedelta(seconds=timeout))
+    dist.barrier()
+    # torchrun ends the survivors as soon as it sees the dead one; they have their say first.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def forever() -> None:
+        end = time.monotonic() + timeout + FAULT_MARGIN_S
+        while time.monotonic() < end:
+            dist.all_reduce(torch.ones(1024), group=group)
+
+    if state.rank == state.world - 1:
+        for _ in range(20):
+            dist.all_reduce(torch.ones(1024), group=group)
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = _error_within(forever, timeout)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return answer
+
+
+FAULT_COMMANDS: dict[str, RankCommand] = {
+    "fault.missing": _fault_missing,
+    "fault.join": _fault_join,
+    "fault.late": _fault_late,
+    "fault.monitored": _fault_monitored,
+    "fault.slow": _fault_slow,
+    "fault.dead": _fault_dead,
+}
