@@ -20,7 +20,7 @@
       const button = document.createElement("button");
       button.type = "button";
       button.dataset.key = key ?? "";
-      const sample = key && bodies.find((b) => b.dataset.key === key).querySelector(".m-" + CSS.escape(key));
+      const sample = key && bodies.find((b) => b.dataset.key === key).querySelector(".mark.m-" + CSS.escape(key));
       const count = key ? bodies.filter((b) => b.dataset.key === key).length : bodies.length;
       button.textContent = (key ? (sample ? sample.textContent : key) : document.body.dataset.all) + " " + count;
       if (key) button.className = "mark m-" + key;

@@ -54,9 +54,9 @@ class Plot:
     """An interval against a limit, or the quantiles of two sides, on a shared scale.
 
     kind "interval": `low`, `estimate`, `high` against `limit`, with `beyond` the side that is grey. kind "spread":
-    `quantiles` holds (p5, p25, p50, p75, p95) of the baseline and of the candidate. kind "axis": the ticks alone. `title` is the sentence that a reader
-    hears who cannot see the plot; `position` is the short form of it for plain text.
-    """
+    `quantiles` holds (p5, p25, p50, p75, p95) of the baseline and of the candidate. kind "axis": the ticks alone.
+    `title` is the sentence that a reader hears who cannot see the plot; `position` is the short form of it for plain
+    text."""
 
     kind: Literal["interval", "spread", "axis"]
     scale: Scale
@@ -95,9 +95,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row; the first cell is its head. `kind` group: a heading inside the table that spans it; total: the last line of
-    a matrix; axis: the ticks below a column of plots. `key` is the row's outcome, for filters. `trace` is a line below
-    the row: samples, rule, evidence."""
+    """A row; the first cell is its head. `kind` group: a heading inside the table that spans it; total: the last line
+    of a matrix; axis: the ticks below a column of plots. `key` is the row's outcome, for filters. `trace` is a line
+    below the row: samples, rule, evidence."""
 
     cells: tuple[Cell, ...]
     kind: Literal["row", "group", "total", "axis"] = "row"

@@ -16,9 +16,12 @@ def section(ctx: Context) -> Section:
     blocks: list[Block] = [
         build.heading(t.text("Verify this memo; no torch is needed")),
         build.code_block(f"torchspec verify {shlex.quote(f'out/{ctx.plan.name}/memo/latest')}"),
-        build.paragraph(t.words(
-            "It recomputes the chain of the ledger, all digests, both signatures and the commit, and names the first thing "
-            "that does not hold.")),
+        build.paragraph(
+            t.words(
+                "It recomputes the chain of the ledger, all digests, both signatures and the commit, and names the "
+                "first thing that does not hold."
+            )
+        ),
         build.heading(t.text("Run it again")),
         build.code_block(_again(ctx)),
     ]
@@ -27,11 +30,19 @@ def section(ctx: Context) -> Section:
         blocks += [build.heading(t.text("What each run executed")), build.code_block(commands)]
     blocks += sources(ctx)
     blocks += [build.heading(t.text("Digests")), _digests(ctx)]
-    blocks += [build.heading(t.text("Evidence")), build.paragraph(t.words(
-        "E-0142 is the record with the number 142 in the append-only ledger, {n} records in all, from {first} to {last} "
-        "UTC. Each record holds the hash of the one before; the last hash is `{head}`.",
-        n=ctx.evidence.records, first=minute(ctx.evidence.first) or t.text("no record"),
-        last=minute(ctx.evidence.last) or t.text("no record"), head=ctx.verdict.ledger_head[:16] or "0"))]
+    blocks += [
+        build.heading(t.text("Evidence")),
+        build.paragraph(
+            t.words(
+                "E-0142 is the record with the number 142 in the append-only ledger, {n} records in all, from {first} "
+                "to {last} UTC. Each record holds the hash of the one before; the last hash is `{head}`.",
+                n=ctx.evidence.records,
+                first=minute(ctx.evidence.first) or t.text("no record"),
+                last=minute(ctx.evidence.last) or t.text("no record"),
+                head=ctx.verdict.ledger_head[:16] or "0",
+            )
+        ),
+    ]
     return Section("evidence", "A", t.text("Appendix: verify, reproduce, trace"), (), tuple(blocks))
 
 
@@ -74,6 +85,10 @@ def _digests(ctx: Context) -> Block:
     if lock.git.remote:
         found.append((t.text("Repository"), "", lock.git.remote))
     rows = [build.row(what, build.cell(code(name)), build.cell(code(value))) for what, name, value in found]
-    return build.table("plain", t.text("Digests"), [
-        build.column(t.text("What")), build.column(t.text("File")), build.column(t.text("SHA-256, first 16"))], rows,
-        note=t.words("Whole digests are in lock.json and in the envelope beside this memo."))
+    return build.table(
+        "plain",
+        t.text("Digests"),
+        [build.column(t.text("What")), build.column(t.text("File")), build.column(t.text("SHA-256, first 16"))],
+        rows,
+        note=t.words("Whole digests are in lock.json and in the envelope beside this memo."),
+    )

@@ -82,8 +82,10 @@ class Context:
 
     def side_name(self, side: Side) -> str:
         """ "2.14.1", with the path where baseline and candidate share one torch."""
-        version = side.torch or str(self.environments.get(side.id, {}).get("torch", {}).get("version", "")) or (
-            side.python or side.id
+        version = (
+            side.torch
+            or str(self.environments.get(side.id, {}).get("torch", {}).get("version", ""))
+            or (side.python or side.id)
         )
         same = sum(s.torch == side.torch for s in (self.plan.baseline, *self.plan.candidates)) > 1
         return f"{version} {side.path}" if same and side.path else version
@@ -107,30 +109,32 @@ class Context:
             return ""
         return " · ".join(_axis(n, v) for n, v in own.axes.items() if n not in self.varying[workload])
 
+    def worst(self, judgements: Iterable[Judgement]) -> Judgement | None:
+        """The judgement that a place names: fail, error, inconclusive, not run, pass; then the heaviest decision, then
+        the one that uses most of its limit."""
+        return min(
+            judgements,
+            key=lambda j: (SEVERITY.index(j.outcome), -DECISION_RANK.get(j.contribution or "adopt", 0), -self.used(j)),
+            default=None,
+        )
+
+    def used(self, judgement: Judgement) -> float:
+        """The estimate in shares of its limit: above 1 is beyond it. 0 where that cannot be said."""
+        limit = self.gates[judgement.gate].limit
+        if judgement.estimate is None or limit.value is None or limit.op is None:
+            return 0.0
+        if limit.op == ">=":
+            return limit.value / judgement.estimate if judgement.estimate > 0 else 1e9
+        return judgement.estimate / limit.value if limit.value > 0 else judgement.estimate
+
     def backends_with_evidence(self) -> tuple[str, ...]:
         """Backends, in the plan's order, on which at least one gate was judged from evidence."""
-        seen = {
-            self.cells[j.cell].backend for j in self.verdict.judgements if j.outcome != "not_run" or j.evidence
-        }
+        seen = {self.cells[j.cell].backend for j in self.verdict.judgements if j.outcome != "not_run" or j.evidence}
         return tuple(b.name for b in self.plan.backends if b.name in seen)
 
 
 def _axis(name: str, value: object) -> str:
     return str(value) if name in {"dtype", "mask"} else f"{name} {value}"
-
-
-def worst(judgements: Iterable[Judgement]) -> Judgement | None:
-    """The judgement that a cell of the matrix names: fail, error, inconclusive, not run, pass; then the heaviest."""
-    return min(
-        judgements,
-        key=lambda j: (SEVERITY.index(j.outcome), -DECISION_RANK.get(j.contribution or "adopt", 0), -excess(j)),
-        default=None,
-    )
-
-
-def excess(judgement: Judgement) -> float:
-    """How large the measured change is, for ordering reasons of one kind; 0 where there is no estimate."""
-    return abs(judgement.estimate) if judgement.estimate is not None else 0.0
 
 
 def evidence_ids(seqs: Iterable[int]) -> str:

@@ -23,8 +23,9 @@ DIFFERENCE = frozenset({"increase", "decrease"})
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`estimate` and `interval` as text ("" where there is none); `unit` begins with its space. `values` are the plotted
-    numbers (estimate, low, high, limit), in per cent for relative forms, None where nothing can be plotted."""
+    """`estimate` and `interval` as text ("" where there is none); `unit` begins with its space. `values` are the
+    plotted numbers (estimate, low, high, limit), in per cent for relative forms, None where nothing can be
+    plotted."""
 
     estimate: str
     interval: str

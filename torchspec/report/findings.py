@@ -1,23 +1,19 @@
 """What matters most, put into words: the reasons, strongest first, each with its evidence.
 
-A finding's strength is the decision that its judgements contribute, then the outcome, then how far beyond the limit they
-are. Must not decide: the decision is the verdict's, and every sentence here is derived from judgements.
-"""
+A finding's strength is the decision that its judgements contribute, then the outcome, then how much of the limit they
+use up. Must not decide: the decision is the verdict's, and every sentence here is derived from judgements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchspec.model.memo import Words
-from torchspec.model.plan import Gate
 from torchspec.model.verdict import Judgement
-from torchspec.report import numbers
-from torchspec.report.context import Context, worst
-from torchspec.report.figure import bound_words, figure, limit_value
-from torchspec.report.gates import capital, family
+from torchspec.report.context import Context
+from torchspec.report.figure import bound_words, figure
 from torchspec.report.language import code, join, plain
-from torchspec.report.names import DECISION_RANK, METERS, SEVERITY, family_name, metric_name
+from torchspec.report.names import DECISION_RANK, SEVERITY, capital, family, family_name, metric_name
+from torchspec.report.phrases import clause, crosses, full
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,10 @@ class Finding:
 def findings(ctx: Context, candidate: str) -> list[Finding]:
     """Every finding about one candidate, strongest first."""
     found = [
-        *_broken(ctx, candidate), *_rehearsal(ctx, candidate), *_failures(ctx, candidate), *_open(ctx, candidate),
+        *_broken(ctx, candidate),
+        *_rehearsal(ctx, candidate),
+        *_failures(ctx, candidate),
+        *_open(ctx, candidate),
         *_ready(ctx, candidate),
     ]
     return sorted(found, key=lambda f: f.strength, reverse=True)
@@ -52,15 +51,6 @@ def _required(ctx: Context, candidate: str, workload: str, backend: str) -> bool
     return row is None or row.requirement == "required"
 
 
-def beyond(gate: Gate, j: Judgement) -> float:
-    """How many limits' widths the estimate lies beyond the limit; 1 where that cannot be said."""
-    limit = limit_value(gate)
-    if j.estimate is None or limit is None:
-        return 1.0
-    distance = abs(abs(j.estimate) - abs(limit))
-    return min(distance / max(abs(limit), 0.01), 1e6)
-
-
 def _failures(ctx: Context, candidate: str) -> list[Finding]:
     """Fails, grouped by workload, backend and family of metrics: the meters of memory are one finding."""
     t = ctx.t
@@ -71,71 +61,29 @@ def _failures(ctx: Context, candidate: str) -> list[Finding]:
             groups.setdefault((cell.workload, cell.backend, family(j.metric)), []).append(j)
     found = []
     for (workload, backend, _), own in groups.items():
-        lead = max(own, key=lambda j: (DECISION_RANK[j.contribution or "adopt"], beyond(ctx.gates[j.gate], j)))
+        lead = max(own, key=lambda j: (DECISION_RANK[j.contribution or "adopt"], ctx.used(j)))
         gate = ctx.gates[lead.gate]
         more = len(own) - 1
-        tail = t.plural(more, " {n} more gate of this kind fails there.", " {n} more gates of this kind fail there.") if more else ()
-        found.append(Finding(
-            "fail",
-            _strength(lead.contribution or "adopt", "fail", beyond(gate, lead),
-                      _required(ctx, candidate, workload, backend)),
-            t.text("{what} on {backend}: beyond the limit.", what=family_name(t, lead.metric), backend=backend),
-            (*_long(ctx, gate, lead, workload), *tail),
-            _clause(ctx, gate, lead, workload),
-            tuple(s for j in own for s in j.evidence),
-            ((workload, backend),),
-            lead.contribution or "adopt",
-        ))
+        tail = (
+            t.plural(more, " {n} more gate of this kind fails there.", " {n} more gates of this kind fail there.")
+            if more
+            else ()
+        )
+        found.append(
+            Finding(
+                "fail",
+                _strength(
+                    lead.contribution or "adopt", "fail", ctx.used(lead), _required(ctx, candidate, workload, backend)
+                ),
+                t.text("{what} on {backend}: beyond the limit.", what=family_name(t, lead.metric), backend=backend),
+                (*full(ctx, gate, lead, workload), *tail),
+                clause(ctx, gate, lead, workload),
+                tuple(s for j in own for s in j.evidence),
+                ((workload, backend),),
+                lead.contribution or "adopt",
+            )
+        )
     return found
-
-
-def _clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
-    """ "`x` needs 76.3 % more driver memory at peak; the limit is +5 %" """
-    t = ctx.t
-    fig = figure(t, gate, j)
-    name = code(workload)
-    limit = _limit_only(ctx, gate)
-    if j.metric == "runs":
-        return t.words("`{w}` does not run to its end", w=name)
-    if gate.limit.form == "identical":
-        return t.words("{metric}: `{w}` gives different results when it is repeated",
-                       metric=metric_name(t, j.metric), w=name)
-    if gate.limit.form == "holds":
-        return t.words("{metric}: `{w}` does not hold", metric=metric_name(t, j.metric), w=name)
-    if not fig.change:
-        return t.words("`{w}` is beyond its limit for {metric}", w=name, metric=metric_name(t, j.metric))
-    if j.metric in METERS and j.estimate is not None and j.estimate > 0 and gate.limit.form == "growth":
-        more = numbers.change(j.estimate, j.low, j.high, gate.limit.value, locale=t.locale)
-        if more.unit:
-            return t.words("`{w}` needs {change} more {meter} memory at peak; the limit is {limit}", w=name,
-                           change=more.estimate.lstrip("+") + more.unit,
-                           meter=t.text(METERS[j.metric][0]).lower(), limit=limit)
-    return t.words("{metric} of `{w}` is {change}; the limit is {limit}", w=name, metric=metric_name(t, j.metric),
-                   change=fig.change, limit=limit)
-
-
-def _limit_only(ctx: Context, gate: Gate) -> str:
-    return bound_words(ctx.t, gate)
-
-
-def _long(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
-    """The reason's sentence: both absolute values, the change with its interval, the limit."""
-    t = ctx.t
-    fig = figure(t, gate, j)
-    if not fig.change:
-        reason = " ".join(j.reason.split()).rstrip(".")
-        said = (*_clause(ctx, gate, j, workload), *plain("."))
-        return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
-    change = f"{fig.change} {fig.interval}".strip()
-    if j.metric in METERS and fig.absolute:
-        return t.words("`{w}`: {meter} memory at peak {pair}, {change}; the limit is {limit}.", w=code(workload),
-                       pair=fig.absolute, meter=t.text(METERS[j.metric][0]).lower(), change=change,
-                       limit=_limit_only(ctx, gate))
-    if fig.absolute and gate.limit.form != "absolute":
-        return t.words("`{w}`: {metric} {pair}, {change}; the limit is {limit}.", w=code(workload),
-                       metric=metric_name(t, j.metric), pair=fig.absolute, change=change, limit=_limit_only(ctx, gate))
-    return t.words("`{w}`: {metric} {change}; the limit is {limit}.", w=code(workload),
-                   metric=metric_name(t, j.metric), change=change, limit=_limit_only(ctx, gate))
 
 
 def _open(ctx: Context, candidate: str) -> list[Finding]:
@@ -144,7 +92,8 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
     found = []
     for outcome in ("error", "inconclusive", "not_run"):
         own = [
-            j for j in ctx.verdict.judgements
+            j
+            for j in ctx.verdict.judgements
             if j.candidate == candidate and j.outcome == outcome and j.contribution is not None
         ]
         if not own:
@@ -157,21 +106,54 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
         seqs = tuple(s for j in own[:40] for s in j.evidence)
         if outcome == "not_run":
             where = silent or backends
+            whole = [p for p in places if _whole(ctx, candidate, p)]
             n_rows = len([p for p in places if p[1] in where])
-            head = t.counted(len(where), "{n} backend has no evidence.", "{n} backends have no evidence.") if silent \
+            head = (
+                t.counted(len(where), "{n} backend has no evidence.", "{n} backends have no evidence.")
+                if silent
                 else t.text("Part of the question is open.")
-            words = t.plural(n_rows, "{n} workload by backend was not run: {where}.",
-                             "{n} workloads by backend were not run: {where}.",
-                             where=t.listed([code(b) for b in where], 6))
-            clause = t.plural(len(where), "{where} has no evidence", "{where} have no evidence",
-                              where=t.listed([code(b) for b in where], 6)) if silent else t.plural(
-                len(own), "{n} judgement was not run", "{n} judgements were not run")
+            )
+            words = t.plural(
+                n_rows,
+                "{n} workload by backend was not run: {where}.",
+                "{n} workloads by backend were not run: {where}.",
+                where=t.listed([code(b) for b in where], 6),
+            )
+            clause = (
+                t.plural(
+                    len(where),
+                    "{where} has no evidence",
+                    "{where} have no evidence",
+                    where=t.listed([code(b) for b in where], 6),
+                )
+                if silent
+                else t.plural(len(own), "{n} judgement was not run", "{n} judgements were not run")
+            )
+            if not silent and whole:
+                names = t.listed([code(w) for w, _ in whole])
+                clause = t.plural(len(whole), "{names} was not run", "{names} were not run", names=names)
+                words = t.plural(
+                    len(whole),
+                    "{names} on {backends} was not run.",
+                    "{names} on {backends} were not run.",
+                    names=names,
+                    backends=", ".join(dict.fromkeys(b for _, b in whole)),
+                )
             rest = [j for j in own if ctx.cells[j.cell].backend not in silent]
             if silent and rest:
-                words = join([words, t.plural(len(rest), "On a backend that ran, {n} judgement has no evidence.",
-                                              "On backends that ran, {n} judgements have no evidence.")], " ")
+                words = join(
+                    [
+                        words,
+                        t.plural(
+                            len(rest),
+                            "On a backend that ran, {n} judgement has no evidence.",
+                            "On backends that ran, {n} judgements have no evidence.",
+                        ),
+                    ],
+                    " ",
+                )
         else:
-            lead = max(own, key=lambda j: beyond(ctx.gates[j.gate], j))
+            lead = max(own, key=lambda j: (crosses(figure(t, ctx.gates[j.gate], j)), ctx.used(j)))
             gate = ctx.gates[lead.gate]
             fig = figure(t, gate, lead)
             workload = ctx.cells[lead.cell].workload
@@ -182,24 +164,47 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
                 clause = t.words("`{w}` gave no usable result for {metric}", w=code(workload), metric=metric)
                 words = (*clause, *plain(f": {reason}." if reason and t.code == "en" else "."))
             else:
-                head = t.text("{what} on {backend}: not decided.", what=family_name(t, lead.metric),
-                              backend=ctx.cells[lead.cell].backend)
-                if fig.interval:
-                    clause = t.words("{metric} of `{w}` may be anywhere in {interval}; the limit is {limit}",
-                                     metric=metric, w=code(workload), interval=fig.interval + fig.unit,
-                                     limit=bound_words(t, gate))
+                head = t.text(
+                    "{what} on {backend}: not decided.",
+                    what=family_name(t, lead.metric),
+                    backend=ctx.cells[lead.cell].backend,
+                )
+                if crosses(fig):
+                    clause = t.words(
+                        "{metric} of `{w}` may be anywhere in {interval}; the limit is {limit}",
+                        metric=metric,
+                        w=code(workload),
+                        interval=fig.interval + fig.unit,
+                        limit=bound_words(t, gate),
+                    )
+                elif lead.rule == "control failed":
+                    clause = t.words(
+                        "{metric} of `{w}` is not decided, because the bench did not see a planted change",
+                        metric=metric,
+                        w=code(workload),
+                    )
                 else:
                     clause = t.words("{metric} of `{w}` could not be decided", metric=metric, w=code(workload))
                 words = (*clause, *plain("."))
                 pairs = (lead.detail or {}).get("pairs_needed")
                 if isinstance(pairs, int | float):
-                    words = join([words, t.plural(round(pairs), "It would take about {n} pair.",
-                                                  "It would take about {n} pairs.")], " ")
+                    words = join(
+                        [
+                            words,
+                            t.plural(round(pairs), "It would take about {n} pair.", "It would take about {n} pairs."),
+                        ],
+                        " ",
+                    )
             others = len(own) - 1
             if others:
                 words = join([words, t.plural(others, "{n} more like it.", "{n} more like it.")], " ")
         found.append(Finding(outcome, strength, head, words, clause, seqs, tuple(places), "defer"))
     return found
+
+
+def _whole(ctx: Context, candidate: str, place: tuple[str, str]) -> bool:
+    row = ctx.rows.get((candidate, *place))
+    return row is not None and set(row.counts) == {"not_run"}
 
 
 def _rehearsal(ctx: Context, candidate: str) -> list[Finding]:
@@ -219,7 +224,9 @@ def _rehearsal(ctx: Context, candidate: str) -> list[Finding]:
     if reason and t.code == "en":
         words = join([words, plain(capital(reason) + ".")], " ")
     strength = _strength(r.contribution, r.outcome, float(len(failed)))
-    return [Finding("rehearsal", strength, t.text("Going back is not shown."), words, what, r.evidence, (), r.contribution)]
+    return [
+        Finding("rehearsal", strength, t.text("Going back is not shown."), words, what, r.evidence, (), r.contribution)
+    ]
 
 
 def _broken(ctx: Context, candidate: str) -> list[Finding]:
@@ -229,12 +236,24 @@ def _broken(ctx: Context, candidate: str) -> list[Finding]:
         return []
     first = own[0]
     what = str(first.get("what") or "")
-    words = t.words("{what} differs between the sides and was not declared. What it touches is an error, not a result.",
-                    what=code(what))
+    words = t.words(
+        "{what} differs between the sides and was not declared. What it touches is an error, not a result.",
+        what=code(what),
+    )
     clause = t.words("`{what}` differs between the sides without having been declared", what=what)
     seqs = tuple(s for b in own for s in (b.get("evidence") or ()) if isinstance(s, int))
-    return [Finding("broken", (True, 2, 4.5, len(own)), t.counted(
-        len(own), "{n} control is broken.", "{n} controls are broken."), words, clause, seqs, (), "defer")]
+    return [
+        Finding(
+            "broken",
+            (True, 2, 4.5, len(own)),
+            t.counted(len(own), "{n} control is broken.", "{n} controls are broken."),
+            words,
+            clause,
+            seqs,
+            (),
+            "defer",
+        )
+    ]
 
 
 def _ready(ctx: Context, candidate: str) -> list[Finding]:
@@ -250,59 +269,40 @@ def _ready(ctx: Context, candidate: str) -> list[Finding]:
         names = t.listed([code(r.workload) for r in rows])
         backends = list(dict.fromkeys(r.backend for r in rows))
         gates = sum(r.counts.get("pass", 0) for r in rows)
-        parts.append(t.plural(len(rows), "{names} on {backends} passes all {gates} gates.",
-                              "{names} on {backends} pass all {gates} gates.", names=names,
-                              backends=", ".join(backends), gates=gates))
+        parts.append(
+            t.plural(
+                len(rows),
+                "{names} on {backends} passes all {gates} gates.",
+                "{names} on {backends} pass all {gates} gates.",
+                names=names,
+                backends=", ".join(backends),
+                gates=gates,
+            )
+        )
     if better:
         best = max(better, key=lambda j: abs(j.estimate or 0.0))
         fig = figure(t, ctx.gates[best.gate], best)
-        parts.append(t.words("Best improvement: {metric} of `{w}`, {pair} ({change}).",
-                             metric=metric_name(t, best.metric), w=code(ctx.cells[best.cell].workload),
-                             pair=fig.absolute, change=f"{fig.change} {fig.interval}".strip()))
-    head = t.counted(len(rows), "{n} workload passes on its backend.", "{n} workloads pass on their backends.") \
-        if rows else t.text(
-        "Some figures improve.")
-    seqs = tuple(s for j in better[:10] for s in j.evidence) or tuple(
-        s for j in ctx.verdict.judgements if j.candidate == candidate and j.outcome == "pass" for s in j.evidence[:1])[:40]
+        parts.append(
+            t.words(
+                "Best improvement: {metric} of `{w}`, {pair} ({change}).",
+                metric=metric_name(t, best.metric),
+                w=code(ctx.cells[best.cell].workload),
+                pair=fig.absolute,
+                change=f"{fig.change} {fig.interval}".strip(),
+            )
+        )
+    head = (
+        t.counted(len(rows), "{n} workload passes on its backend.", "{n} workloads pass on their backends.")
+        if rows
+        else t.text("Some figures improve.")
+    )
+    seqs = (
+        tuple(s for j in better[:10] for s in j.evidence)
+        or tuple(
+            s
+            for j in ctx.verdict.judgements
+            if j.candidate == candidate and j.outcome == "pass"
+            for s in j.evidence[:1]
+        )[:40]
+    )
     return [Finding("ready", (False, -1, 0, len(rows)), head, join(parts, " "), (), seqs, places, "adopt")]
-
-
-def strongest(ctx: Context, found: Sequence[Finding], decision: str, most: int = 3) -> list[Finding]:
-    """The three that page one shows: the one that decides first, then what is open, then what speaks for it.
-
-    At most one place goes to what is ready, and it always has one: improvements are reported as plainly as regressions.
-    """
-    ready = [f for f in found if f.kind == "ready"]
-    against = [f for f in found if f.kind != "ready"]
-    deciding = [f for f in against if f.decision == decision]
-    ordered = deciding + [f for f in against if f not in deciding]
-    chosen: list[Finding] = []
-    kinds: set[str] = set()
-    for f in ordered:  # one of each kind before a second of any
-        if f.kind not in kinds:
-            chosen.append(f)
-            kinds.add(f.kind)
-    chosen += [f for f in ordered if f not in chosen]
-    room = most - len(ready[:1])
-    kept = chosen[:room]
-    if len(chosen) > room and room > 1:
-        kept = [*kept[:-1], _merged(ctx, chosen[room - 1 :])]
-    return [*kept, *ready[:1]] if decision != "adopt" else [*ready[:1], *kept]
-
-
-def _merged(ctx: Context, rest: Sequence[Finding]) -> Finding:
-    """What page one has no place for on its own, in one reason: a sentence of the first three, and how many more."""
-    if len(rest) == 1:
-        return rest[0]
-    t = ctx.t
-    shown, left = rest[:3], len(rest) - 3
-    words = join([f.words for f in shown], " ")
-    if left > 0:
-        words = join([words, t.plural(left, "{n} more finding is in the sections below.",
-                                      "{n} more findings are in the sections below.")], " ")
-    head = t.text("The rest of the question is open.") if all(f.kind != "fail" for f in rest) else rest[0].head
-    return Finding(rest[0].kind, rest[0].strength, head, words, rest[0].clause,
-                   tuple(s for f in shown for s in f.evidence), rest[0].rows, rest[0].decision)
-
-
-__all__ = ["Finding", "beyond", "findings", "strongest", "worst"]

@@ -1,10 +1,9 @@
 """The memo's words in its language: sentence templates in, spans or text out.
 
-A template is an English sentence. `{name}` takes a value; `*strong*`, `` `code` `` and `~soft~` set the style of what they
-enclose. The markers are read in the template before any value is put in, so that a value can never set a style, add a
-link or open a template: it stays text. Other languages are tables from English template to their own; a language
-without its sentence is a bug, and a test holds the tables complete.
-"""
+A template is an English sentence. `{name}` takes a value; `*strong*`, `` `code` `` and `~soft~` set the style of what
+they enclose. The markers are read in the template before any value is put in, so that a value can never set a style,
+add a link or open a template: it stays text. Other languages are tables from English template to their own; a
+language without its sentence is a bug, and a test holds the tables complete."""
 
 from __future__ import annotations
 
@@ -79,8 +78,8 @@ class Language:
         """As `plural`, as plain text."""
         return self.text(one if number == 1 else many, n=number, **values)
 
-    def listed(self, items: Iterable[Words], most: int = 4) -> Words:
-        """ "a, b and c"; of a longer list the first ones "and 7 more"."""
+    def listed(self, items: Iterable[Words], most: int = 4, last: str = " and ") -> Words:
+        """ "a, b and c" (or " or "); of a longer list the first ones "and 7 more"."""
         every = list(items)
         shown = every if len(every) <= most else every[: most - 1]
         rest = len(every) - len(shown)
@@ -89,7 +88,7 @@ class Language:
             return ()
         spans: list[Span] = list(parts[0])
         for index, part in enumerate(parts[1:], start=2):
-            spans += self.words(" and ") if index == len(parts) else (Span(", "),)
+            spans += self.words(last) if index == len(parts) else (Span(", "),)
             spans += part
         return merge(spans)
 

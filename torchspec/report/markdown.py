@@ -10,9 +10,18 @@ import re
 from torchspec.model.memo import Cell, Mark, Span, Table, TableRow, Words
 
 MARKS = {
-    "pass": "✓ {}", "fail": "✗ **{}**", "inconclusive": "◆ {}", "error": "△ {}", "not_run": "○ {}",
-    "adopt": "→ {}", "isolate": "[▪] {}", "defer": "‖ {}", "rollback": "↩ {}",
-    "reproduced": "＝ {}", "not_reproduced": "≠ {}", "not_comparable": "○ {}",
+    "pass": "✓ {}",
+    "fail": "✗ **{}**",
+    "inconclusive": "◆ {}",
+    "error": "△ {}",
+    "not_run": "○ {}",
+    "adopt": "→ {}",
+    "isolate": "[▪] {}",
+    "defer": "‖ {}",
+    "rollback": "↩ {}",
+    "reproduced": "＝ {}",
+    "not_reproduced": "≠ {}",
+    "not_comparable": "○ {}",
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&$])")
 _LINK_START = re.compile(r"(?i)\b(https?|ftp|mailto|file|javascript|data|xmpp)(:)|\b(www)(\.)")
@@ -99,7 +108,10 @@ def cell(value: Cell) -> str:
 
 
 def table(value: Table, trace: str = "") -> str:
-    """A GFM table; `trace` heads the column of samples, rules and evidence. Axis rows have nothing to say here, and so have columns of plots without a position."""
+    """A GFM table; `trace` heads the column of samples, rules and evidence.
+
+    Axis rows have nothing to say here, and so have columns of plots without a position.
+    """
     rows = [r for r in value.rows if r.kind != "axis"]
     kept = [i for i in range(len(value.columns)) if any(_says(r, i) for r in rows) or i == 0]
     traced = any(r.trace for r in rows)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from torchspec.model.memo import Cell, Scale, Section, TableRow, Words
 from torchspec.model.verdict import Judgement
 from torchspec.report import build
-from torchspec.report.context import Context, worst
+from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
-from torchspec.report.gates import axis_row, interval_plot, nice_step, outcome_cell, shown, tick, trace
+from torchspec.report.forest import axis_row, interval_plot, nice_step, tick
 from torchspec.report.language import code, join, plain, soft, strong
 from torchspec.report.names import METERS
+from torchspec.report.rows import outcome_cell, shown, trace
 
 FARTHEST = 150.0  # per cent; beyond it an arrow, so that one meter cannot flatten the others
 
@@ -19,10 +20,14 @@ FARTHEST = 150.0  # per cent; beyond it an arrow, so that one meter cannot flatt
 def section(ctx: Context, candidate: str, backend: str) -> Section | None:
     """None where no meter was judged on this backend."""
     t = ctx.t
-    judged, note = shown(ctx, [
-        j for j in ctx.verdict.judgements
-        if j.candidate == candidate and j.metric in METERS and ctx.cells[j.cell].backend == backend
-    ])
+    judged, note = shown(
+        ctx,
+        [
+            j
+            for j in ctx.verdict.judgements
+            if j.candidate == candidate and j.metric in METERS and ctx.cells[j.cell].backend == backend
+        ],
+    )
     meters = [m for m in METERS if any(j.metric == m for j in judged)]
     if not meters:
         return None
@@ -31,16 +36,12 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
     for cell_id in dict.fromkeys(j.cell for j in judged):
         own = [j for j in judged if j.cell == cell_id]
         cell = ctx.cells[cell_id]
-        first = worst(own)
+        first = ctx.worst(own)
         assert first is not None
-        cells: list[Cell | Words | str] = [
-            build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))))
-        ]
+        cells: list[Cell | Words | str] = [build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))))]
         cells += [_meter(ctx, [j for j in own if j.metric == m], scale) for m in meters]
         cells.append(outcome_cell(ctx, first))
-        traces = [
-            join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ") for j in own
-        ]
+        traces = [join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ") for j in own]
         rows.append(build.row(*cells, key=first.outcome, trace=join(traces, "; ")))
     if scale is not None:
         last = list(axis_row(scale, len(meters) + 2, 1).cells)
@@ -62,7 +63,10 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
     if absent:
         missing = t.words("No gate on {backend} reads this meter: {meters}.", backend=backend, meters=", ".join(absent))
     return Section(
-        f"memory-{candidate}-{backend}", "", _heading(ctx, judged, where), lead,
+        f"memory-{candidate}-{backend}",
+        "",
+        _heading(ctx, judged, where),
+        lead,
         (build.table("meters", t.text("Peak memory by meter"), columns, rows, note=join([note, missing], " ")),),
     )
 
@@ -76,14 +80,20 @@ def _heading(ctx: Context, judged: Sequence[Judgement], where: str) -> str:
         every = {j.metric for j in judged if ctx.cells[j.cell].workload == names[0]}
         if bad == every and len(every) > 1:
             return t.text("Peak memory on {where}: {workload} fails on every meter", where=where, workload=names[0])
-        return t.text("Peak memory on {where}: {workload} fails on {n} of {m} meters", where=where, workload=names[0],
-                      n=len(bad), m=len(every))
+        return t.text(
+            "Peak memory on {where}: {workload} fails on {n} of {m} meters",
+            where=where,
+            workload=names[0],
+            n=len(bad),
+            m=len(every),
+        )
     if names:
         return t.text("Peak memory on {where}: {n} workloads fail", where=where, n=len(names))
     open_ = [j for j in judged if j.outcome != "pass"]
     if open_:
-        return t.text("Peak memory on {where}: none fails, {n} of {m} not decided", where=where, n=len(open_),
-                      m=len(judged))
+        return t.text(
+            "Peak memory on {where}: none fails, {n} of {m} not decided", where=where, n=len(open_), m=len(judged)
+        )
     return t.text("Peak memory on {where}: all meters inside their limits", where=where)
 
 
@@ -103,7 +113,7 @@ def _scale(ctx: Context, judged: Sequence[Judgement]) -> Scale | None:
 
 def _meter(ctx: Context, judged: Sequence[Judgement], scale: Scale | None) -> Cell:
     t = ctx.t
-    first = worst(judged)
+    first = ctx.worst(judged)
     if first is None:
         return build.cell(soft(t.text("no such gate")))
     fig = figure(t, ctx.gates[first.gate], first)

@@ -73,7 +73,11 @@ METERS = {
 HIGHER_IS_BETTER = frozenset({"throughput", "error.cosine", "error.psnr", "task.accuracy"})
 
 OUTCOMES = {
-    "pass": "pass", "fail": "fail", "inconclusive": "inconclusive", "error": "error", "not_run": "not run",
+    "pass": "pass",
+    "fail": "fail",
+    "inconclusive": "inconclusive",
+    "error": "error",
+    "not_run": "not run",
 }
 OUTCOME_MEANINGS = {
     "pass": "the whole interval is inside the limit",
@@ -96,7 +100,53 @@ CLAIMS = {
 }
 
 #: rules of the judge, in its own fixed words, as sentences that other languages have
-RULES: dict[str, str] = {}
+RULES = frozenset(
+    {
+        "upper bound below limit",
+        "lower bound above limit",
+        "interval crosses limit",
+        "not confirmed on fresh pairs",
+        "control failed",
+        "exact",
+        "value inside limit",
+        "value beyond limit",
+        "bits identical",
+        "bits differ",
+        "both sides ran",
+        "candidate fails alone",
+        "baseline failed",
+        "failure not shown",
+        "failed once, then ran",
+        "broken control",
+        "no ending",
+        "cell not run",
+        "metric never arrived",
+        "unsupported",
+        "report",
+        "holds",
+        "does not hold",
+        "no evidence",
+        "baseline fails too",
+        "baseline is not a number",
+        "NaN",
+        "NaN never passes",
+        "NaN on both sides",
+        "no reference",
+        "no spread",
+        "not a count",
+        "not a number",
+        "negative figure",
+        "clock",
+        "no usable time",
+        "not deterministic",
+        "too few pairs",
+        "too few processes",
+        "too few repeats",
+        "too few runs",
+        "too few samples for a tail",
+        "relative limit on a baseline of zero",
+    }
+)
 
 SEVERITY = ("fail", "error", "inconclusive", "not_run", "pass")
 DECISION_RANK = {"adopt": 0, "isolate": 1, "defer": 2, "rollback": 3}
@@ -123,3 +173,13 @@ def decision_mark(t: Language, decision: str) -> Mark:
 def claim_mark(t: Language, verdict: str) -> Mark:
     key, word = CLAIMS[verdict]
     return Mark(key, t.text(word))
+
+
+def family(metric: str) -> str:
+    """ "memory" of "memory.driver_peak" """
+    return metric.split(".")[0]
+
+
+def capital(text: str) -> str:
+    """The first letter large, for the beginning of a line."""
+    return text[:1].upper() + text[1:]

@@ -34,7 +34,8 @@ ENGLISH = Locale()
 
 
 def rounded(value: float, decimals: int, way: str = "nearest") -> Decimal:
-    """`value` at `decimals` places; `way` is nearest, down (toward minus infinity) or up. Exact on the float's value."""
+    """`value` at `decimals` places; `way` is nearest, down (toward minus infinity) or up. Exact on the float's
+    value."""
     return Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding=_ROUNDING[way])
 
 
@@ -119,13 +120,17 @@ def _percent(ratio: float) -> float:
 
 
 def bounds(low: float | None, high: float | None, places: int, sign: bool, locale: Locale = ENGLISH) -> str:
-    """"[−0.6, +1.3]", ends rounded outward; an end that does not exist is an open bracket with its infinity."""
-    left = f"({MINUS}∞" if low is None or math.isinf(low) else "[" + fixed(
-        rounded(low, places, "down"), sign=sign, locale=locale
+    """ "[−0.6, +1.3]", ends rounded outward; an end that does not exist is an open bracket with its infinity."""
+    left = (
+        f"({MINUS}∞"
+        if low is None or math.isinf(low)
+        else "[" + fixed(rounded(low, places, "down"), sign=sign, locale=locale)
     )
-    right = "+∞)" if high is None or math.isinf(high) else fixed(
-        rounded(high, places, "up"), sign=sign, locale=locale
-    ) + "]"
+    right = (
+        "+∞)"
+        if high is None or math.isinf(high)
+        else fixed(rounded(high, places, "up"), sign=sign, locale=locale) + "]"
+    )
     separator = "; " if locale.decimal == "," else ", "
     return f"{left}{separator}{right}"
 
@@ -146,8 +151,12 @@ def _odd(value: float) -> str:
 
 
 def factor(
-    value: float, low: float | None = None, high: float | None = None, limit: float | None = None,
-    *, locale: Locale = ENGLISH,
+    value: float,
+    low: float | None = None,
+    high: float | None = None,
+    limit: float | None = None,
+    *,
+    locale: Locale = ENGLISH,
 ) -> Written:
     """A speed-up or another ratio: "1.25 ×", with the interval, two decimals or as many as the limit needs."""
     if not math.isfinite(value):
@@ -221,9 +230,7 @@ def pair(baseline: float, candidate: float, unit: str | None, *, locale: Locale 
             shown_b, shown_c = rounded(b, places), rounded(c, places)
             if shown_b and rounded(float((shown_c / shown_b - 1) * 100), 1) == target:
                 break
-    return Pair(
-        fixed(rounded(b, places), locale=locale), fixed(rounded(c, places), locale=locale), name
-    )
+    return Pair(fixed(rounded(b, places), locale=locale), fixed(rounded(c, places), locale=locale), name)
 
 
 def _or_plain(value: float, locale: Locale) -> str:

@@ -1,8 +1,7 @@
 """HTML to PDF: tagged, PDF/A-3a and PDF/UA-1, with the memo's data attached, the same bytes for the same memo.
 
-Nothing is fetched but the package's fonts and data: addresses, which only its own style sheet holds: every other address
-is refused, whatever a text asks for. Must not read a clock: dates are the memo's own.
-"""
+Nothing is fetched but the package's fonts and data: addresses, which only its own style sheet holds: every other
+address is refused, whatever a text asks for. Must not read a clock: dates are the memo's own."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ class Refused(ValueError):
 
 
 def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = None) -> dict[str, Any]:
-    """A resource of the package by its exact address, or a `data:` address, decoded here; everything else raises Refused
-    (and is noted in `refused`)."""
+    """A resource of the package by its exact address, or a `data:` address, decoded here; everything else raises
+    Refused (and is noted in `refused`)."""
     if url in resources:
         return {"string": resources[url], "mime_type": "font/woff2"}
     if not url.startswith("data:"):
@@ -49,8 +48,13 @@ def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = 
 
 
 def write_pdf(
-    html: str, *, issued: str, identifier: str, attachments: Sequence[tuple[str, str, bytes]] = (),
-    resources: Mapping[str, bytes] | None = None, refused: list[str] | None = None,
+    html: str,
+    *,
+    issued: str,
+    identifier: str,
+    attachments: Sequence[tuple[str, str, bytes]] = (),
+    resources: Mapping[str, bytes] | None = None,
+    refused: list[str] | None = None,
 ) -> bytes:
     """The PDF of `html`. `attachments` are (name, description, bytes); `resources` are the only addresses beside data:
     that can be fetched; `refused` collects those that were not."""
@@ -89,4 +93,6 @@ def write_pdf(
 
 def addresses(html: str) -> list[str]:
     """Every address that `html` would load (not the links that a reader may follow); for tests."""
-    return re.findall(r"""(?:src|poster|data|action)\s*=\s*["']([^"']*)|url\(\s*["']?([^"')]*)""", html)  # type: ignore[return-value]
+    return [
+        a or b for a, b in re.findall(r"""(?:src|poster|data|action)\s*=\s*["']([^"']*)|url\(\s*["']?([^"')]*)""", html)
+    ]

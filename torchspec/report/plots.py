@@ -1,9 +1,8 @@
 """Plots as inline SVG: intervals against limits, two distributions, an axis. Pure: a Plot in, markup out.
 
-Colours stand as attributes, because the PDF renderer ignores the page's style sheet inside SVG; classes let the screen's
-dark theme override them. Each picture begins with a title that says what it shows. Only numbers and escaped titles enter
-the markup.
-"""
+Colours stand as attributes, because the PDF renderer ignores the page's style sheet inside SVG; classes let the
+screen's dark theme override them. Each picture begins with a title that says what it shows. Only numbers and escaped
+titles enter the markup."""
 
 from __future__ import annotations
 
@@ -14,7 +13,11 @@ from torchspec.model.memo import Plot, Scale
 WIDTH, HEIGHT, AXIS_HEIGHT, SPREAD_HEIGHT = 148, 18, 16, 26
 INK, GREY, ZONE, AXIS = "#14181f", "#8a919c", "#dfe2e7", "#59606b"
 COLOURS = {
-    "pass": "#00566b", "fail": "#9c1c16", "inconclusive": "#e6a411", "error": "#3a1d6e", "not_run": "#59606b",
+    "pass": "#00566b",
+    "fail": "#9c1c16",
+    "inconclusive": "#e6a411",
+    "error": "#3a1d6e",
+    "not_run": "#59606b",
 }
 _EDGE = 3.0
 
@@ -63,9 +66,7 @@ def _interval(plot: Plot) -> str:
         edge = min(max(_at(scale, limit), 0.0), float(WIDTH))
         x, wide = (edge, WIDTH - edge) if plot.beyond == "above" else (0.0, edge)
         if wide > 0:
-            out.append(
-                f'<rect class="zone" x="{_n(x)}" y="0" width="{_n(wide)}" height="{HEIGHT}" fill="{ZONE}"/>'
-            )
+            out.append(f'<rect class="zone" x="{_n(x)}" y="0" width="{_n(wide)}" height="{HEIGHT}" fill="{ZONE}"/>')
     if scale.low <= 0 <= scale.high:
         out.append(_line(_at(scale, 0), 0, _at(scale, 0), HEIGHT, GREY, 0.7, "zero"))
     if limit is not None and scale.low <= limit <= scale.high:
@@ -97,9 +98,7 @@ def _whisker(scale: Scale, low: float, high: float, y: float) -> list[str]:
 
 def _head(x: float, y: float, right: bool) -> str:
     d = 4.0 if right else -4.0
-    return (
-        f'<path class="inkfill" d="M{_n(x + d / 4)} {_n(y)}l{_n(-d)} -2.6v5.2z" fill="{INK}"/>'
-    )
+    return f'<path class="inkfill" d="M{_n(x + d / 4)} {_n(y)}l{_n(-d)} -2.6v5.2z" fill="{INK}"/>'
 
 
 def _arrow(*, right: bool, y: float) -> str:

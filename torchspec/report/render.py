@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,11 @@ from torchspec.report.plots import svg
 FONT_SCHEME = "torchspec-font:"
 MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
 FONTS = (
-    ("Memo Sans", 400, "inter-400"), ("Memo Sans", 600, "inter-600"), ("Memo Sans", 700, "inter-700"),
-    ("Memo Mono", 400, "jetbrains-mono-400"), ("Memo Mono", 700, "jetbrains-mono-700"),
+    ("Memo Sans", 400, "inter-400"),
+    ("Memo Sans", 600, "inter-600"),
+    ("Memo Sans", 700, "inter-700"),
+    ("Memo Mono", 400, "jetbrains-mono-400"),
+    ("Memo Mono", 700, "jetbrains-mono-700"),
 )
 
 
@@ -69,12 +73,24 @@ def html_of(memo: Memo, *, templates: Path | None = None, paged: bool = False) -
     environment = _environment(templates, html=True)
     css = style(templates, embedded=not paged)
     script = "" if paged else _source(environment, "memo.js")
-    policy = "; ".join([
-        "default-src 'none'", "img-src data:", "font-src data:", f"style-src '{_hash(css)}'",
-        f"script-src '{_hash(script)}'", "base-uri 'none'", "form-action 'none'",
-    ])
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            "font-src data:",
+            f"style-src '{_hash(css)}'",
+            f"script-src '{_hash(script)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
     return environment.get_template("memo.html.j2").render(
-        memo=memo, paged=paged, css=Markup(css), script=Markup(script), policy=policy, most=MOST_PRINTED,
+        memo=memo,
+        paged=paged,
+        css=Markup(css),
+        script=Markup(script),
+        policy=policy,
+        most=MOST_PRINTED,
         logo=_logo(templates),
     )
 
@@ -99,14 +115,17 @@ def pdf_of(
 
 
 def _about(name: str) -> str:
-    known = {"memo.json": "The memo's words and figures as data", "plan.json": "The plan that was run",
-             "verdict.json": "Every judgement, unrounded"}
+    known = {
+        "memo.json": "The memo's words and figures as data",
+        "plan.json": "The plan that was run",
+        "verdict.json": "Every judgement, unrounded",
+    }
     return known.get(name, name)
 
 
 def style(templates: Path | None = None, *, embedded: bool = True) -> str:
-    """The style sheet with its fonts and marks inside, so that nothing has to be fetched. Where it is not `embedded` the
-    fonts have addresses that only `pdf.fetch` knows."""
+    """The style sheet with its fonts and marks inside, so that nothing has to be fetched. Where it is not `embedded`
+    the fonts have addresses that only `pdf.fetch` knows."""
     return _fonts(embedded) + _source(_environment(templates, html=False), "memo.css")
 
 
@@ -121,7 +140,7 @@ def _fonts(embedded: bool) -> str:
             address = f"data:font/woff2;base64,{data}"
         faces.append(
             f'@font-face{{font-family:"{family}";font-weight:{weight};font-style:normal;font-display:block;'
-            f"src:url({address}) format(\"woff2\")}}\n"
+            f'src:url({address}) format("woff2")}}\n'
         )
     return "".join(faces)
 
@@ -176,8 +195,6 @@ def _printed(table: Table, most: int) -> Table:
     if len(table.rows) <= most:
         return table
     keep = {id(r) for r in [*(r for r in table.rows if r.key not in {"pass", "not_run"}), *table.rows][:most]}
-    from dataclasses import replace
-
     return replace(table, rows=tuple(r for r in table.rows if id(r) in keep))
 
 
@@ -195,8 +212,8 @@ def _lines(cell: Cell) -> list[tuple[str, float]]:
 
 
 def _widths(table: Table) -> tuple[int, ...]:
-    """Widths of the columns in per cent, for tables that have none of their own: each gets its longest word, then a share
-    of the rest by how much more it holds. Empty for the kinds whose widths the style sheet sets."""
+    """Widths of the columns in per cent, for tables that have none of their own: each gets its longest word, then a
+    share of the rest by how much more it holds. Empty for the kinds whose widths the style sheet sets."""
     if table.kind not in _MEASURED:
         return ()
     if table.kind == "matrix":

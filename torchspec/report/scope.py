@@ -30,38 +30,91 @@ def limits_of_it(ctx: Context) -> Section:
     if rows:
         blocks.append(build.heading(t.text("Not run, and why")))
         left = len(missing) - len(rows)
-        blocks.append(build.table(
-            "plain", t.text("Not run, and why"),
-            [build.column(t.text("Backend")), build.column(t.text("Workloads")),
-             build.column(t.text("Judgements"), "right"), build.column(t.text("Reason"))], rows,
-            note=t.plural(left, "{n} more line is in memo.json.", "{n} more lines are in memo.json.") if left else ""))
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Not run, and why"),
+                [
+                    build.column(t.text("Backend")),
+                    build.column(t.text("Workloads")),
+                    build.column(t.text("Judgements"), "right"),
+                    build.column(t.text("Reason")),
+                ],
+                rows,
+                note=t.plural(left, "{n} more line is in memo.json.", "{n} more lines are in memo.json.")
+                if left
+                else "",
+            )
+        )
     if ctx.plan.exclusions:
         blocks.append(build.heading(t.text("Not covered: taken out of the matrix by the spec")))
-        blocks.append(build.table("plain", t.text("Not covered"), [
-            build.column(t.text("Workload")), build.column(t.text("What")), build.column(t.text("Cells"), "right"),
-            build.column(t.text("Because")), build.column(t.text("Until"))], [
-                build.row(build.cell(code(e.workload)), build.cell(code(e.text)), numbers.count(e.removed), e.because,
-                          e.until or t.text("no date"))
-                for e in ctx.plan.exclusions]))
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Not covered"),
+                [
+                    build.column(t.text("Workload")),
+                    build.column(t.text("What")),
+                    build.column(t.text("Cells"), "right"),
+                    build.column(t.text("Because")),
+                    build.column(t.text("Until")),
+                ],
+                [
+                    build.row(
+                        build.cell(code(e.workload)),
+                        build.cell(code(e.text)),
+                        numbers.count(e.removed),
+                        e.because,
+                        e.until or t.text("no date"),
+                    )
+                    for e in ctx.plan.exclusions
+                ],
+            )
+        )
     if ctx.verdict.waivers:
         blocks.append(build.heading(t.text("Waivers")))
-        blocks.append(build.table("plain", t.text("Waivers"), [
-            build.column(t.text("Gate")), build.column(t.text("Where")), build.column(t.text("By")),
-            build.column(t.text("Until")), build.column(t.text("State"))], [_waiver(ctx, w) for w in ctx.verdict.waivers]))
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Waivers"),
+                [
+                    build.column(t.text("Gate")),
+                    build.column(t.text("Where")),
+                    build.column(t.text("By")),
+                    build.column(t.text("Until")),
+                    build.column(t.text("State")),
+                ],
+                [_waiver(ctx, w) for w in ctx.verdict.waivers],
+            )
+        )
     optional = [b for b in ctx.plan.backends if b.requirement == "optional"]
     if optional:
         blocks.append(build.heading(t.text("Optional backends")))
-        blocks.append(build.listing([
-            t.words("`{backend}`: {because}, until {until}", backend=b.name, because=b.because or "",
-                    until=b.until or "")
-            for b in optional]))
+        blocks.append(
+            build.listing(
+                [
+                    t.words(
+                        "`{backend}`: {because}, until {until}",
+                        backend=b.name,
+                        because=b.because or "",
+                        until=b.until or "",
+                    )
+                    for b in optional
+                ]
+            )
+        )
     if ctx.plan.upgrade.caveats:
         blocks.append(build.heading(t.text("Caveats, written before the run")))
         blocks.append(build.listing([plain(c) for c in ctx.plan.upgrade.caveats]))
     if not ctx.plan.claims:
         blocks.append(build.paragraph(t.words("The spec states no claims of others.")))
-    return Section("scope", "", _heading(ctx, sum(missing.values())), t.words(
-        "Results belong to a workload on a backend: nothing measured on one carries over to another."), tuple(blocks))
+    return Section(
+        "scope",
+        "",
+        _heading(ctx, sum(missing.values())),
+        t.words("Results belong to a workload on a backend: nothing measured on one carries over to another."),
+        tuple(blocks),
+    )
 
 
 def _heading(ctx: Context, missing: int) -> str:
@@ -76,11 +129,13 @@ def _waiver(ctx: Context, use: WaiverUse) -> TableRow:
     words = {"in effect": "in effect", "expired": "expired", "void": "void", "not needed": "not needed"}
     return build.row(
         build.cell(code(use.metric)),
-        build.cell(code(f"{use.workload}, {use.backend}"),
-                   sub=soft(ctx.candidate_name(use.candidate)) if ctx.several else ""),
+        build.cell(
+            code(f"{use.workload}, {use.backend}"), sub=soft(ctx.candidate_name(use.candidate)) if ctx.several else ""
+        ),
         build.cell(use.by, sub=soft(use.because)),
         use.until,
-        build.cell(strong(ctx.t.text(words[use.status])), sub=soft(use.reason)))
+        build.cell(strong(ctx.t.text(words[use.status])), sub=soft(use.reason)),
+    )
 
 
 def registration(ctx: Context) -> Section:
@@ -92,41 +147,86 @@ def registration(ctx: Context) -> Section:
         build.row(t.text("Spec's commit"), build.cell(code(r.commit[:16])) if r.commit else _no_commit(ctx)),
         build.row(t.text("Committed, by git's own date"), minute(r.committed_at) or t.text("not known")),
         build.row(t.text("First evidence"), minute(r.first_evidence_at) or t.text("none")),
-        build.row(t.text("Strengthened by"), ", ".join(r.strengthened_by) or t.text(
-            "nothing: git dates alone can be forged")),
+        build.row(
+            t.text("Strengthened by"), ", ".join(r.strengthened_by) or t.text("nothing: git dates alone can be forged")
+        ),
         build.row(t.text("Tree when compiled"), _tree(ctx)),
     ]
-    blocks.append(build.table("plain", t.text("Registration"), [build.column(t.text("What")),
-                                                                build.column(t.text("Found"))], rows))
+    blocks.append(
+        build.table(
+            "plain", t.text("Registration"), [build.column(t.text("What")), build.column(t.text("Found"))], rows
+        )
+    )
     if r.reasons:
         blocks.append(build.heading(t.text("Why this is exploratory")))
         blocks.append(build.listing([plain(x) for x in r.reasons]))
     if r.changes:
-        blocks.append(build.heading(t.counted(len(r.changes), "{n} limit changed after its first evidence",
-                                              "{n} limits changed after their first evidence")))
-        blocks.append(build.table("plain", t.text("Changed limits"), [
-            build.column(t.text("Gate")), build.column(t.text("Before")), build.column(t.text("After")),
-            build.column(t.text("Commit")), build.column(t.text("When"))], [
-                build.row(build.cell(code(c.gate)), c.before or t.text("was not there"),
-                          build.cell(strong(c.after or t.text("taken out")),
-                                     sub=soft(t.text("set after the run: it cannot pass"))),
-                          build.cell(code((c.commit or "")[:16])), minute(c.at)) for c in r.changes]))
+        blocks.append(
+            build.heading(
+                t.counted(
+                    len(r.changes),
+                    "{n} limit changed after its first evidence",
+                    "{n} limits changed after their first evidence",
+                )
+            )
+        )
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Changed limits"),
+                [
+                    build.column(t.text("Gate")),
+                    build.column(t.text("Before")),
+                    build.column(t.text("After")),
+                    build.column(t.text("Commit")),
+                    build.column(t.text("When")),
+                ],
+                [
+                    build.row(
+                        build.cell(code(c.gate)),
+                        c.before or t.text("was not there"),
+                        build.cell(
+                            strong(c.after or t.text("taken out")),
+                            sub=soft(t.text("set after the run: it cannot pass")),
+                        ),
+                        build.cell(code((c.commit or "")[:16])),
+                        minute(c.at),
+                    )
+                    for c in r.changes
+                ],
+            )
+        )
     if r.diff:
         blocks.append(build.heading(t.text("The difference, as git shows it")))
         blocks.append(build.code_block(r.diff))
     changed = [p for p in ctx.plan.params if p.value != p.default]
     if changed:
         blocks.append(build.heading(t.text("Parameters set at compile time")))
-        blocks.append(build.table("plain", t.text("Parameters"), [
-            build.column(t.text("Name")), build.column(t.text("Default")), build.column(t.text("Value")),
-            build.column(t.text("Why it may change"))], [
-                build.row(build.cell(code(p.name)), str(p.default), str(p.value), p.because) for p in changed]))
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Parameters"),
+                [
+                    build.column(t.text("Name")),
+                    build.column(t.text("Default")),
+                    build.column(t.text("Value")),
+                    build.column(t.text("Why it may change")),
+                ],
+                [build.row(build.cell(code(p.name)), str(p.default), str(p.value), p.because) for p in changed],
+            )
+        )
     if r.status == "confirmatory":
         heading = t.text("Registration: confirmatory, the limits came before the evidence")
     else:
-        heading = t.counted(len(r.changes), "Registration: exploratory, {n} limit changed",
-                            "Registration: exploratory, {n} limits changed") if r.changes else t.text(
-                                "Registration: exploratory")
+        heading = (
+            t.counted(
+                len(r.changes),
+                "Registration: exploratory, {n} limit changed",
+                "Registration: exploratory, {n} limits changed",
+            )
+            if r.changes
+            else t.text("Registration: exploratory")
+        )
     return Section("registration", "", heading, (), tuple(blocks))
 
 
@@ -163,30 +263,56 @@ def runs(ctx: Context) -> Section:
         wall = r.get("wall_s")
         cells = r.get("cells")
         done = f"{cells.get('done')} / {cells.get('total')}" if isinstance(cells, dict) else ""
-        rows.append(build.row(
-            build.cell(code(run), sub=evidence_words([seq] if seq is not None else ())),
-            build.cell(str(r.get("backend") or start.get("backend") or ""),
-                       sub=soft(str(r.get("candidate") or start.get("candidate") or ""))),
-            build.cell(minute(str(r.get("started") or r.get("start") or r.get("time") or "")),
-                       sub=soft(numbers.duration(float(wall), locale=t.locale) if isinstance(wall, int | float) else "")),
-            build.cell(plain(status), sub=soft(str(r.get("reason") or ""))),
-            done, build.cell(code(commit), sub=soft(machine))))
+        rows.append(
+            build.row(
+                build.cell(code(run), sub=evidence_words([seq] if seq is not None else ())),
+                build.cell(
+                    str(r.get("backend") or start.get("backend") or ""),
+                    sub=soft(str(r.get("candidate") or start.get("candidate") or "")),
+                ),
+                build.cell(
+                    minute(str(r.get("started") or r.get("start") or r.get("time") or "")),
+                    sub=soft(numbers.duration(float(wall), locale=t.locale) if isinstance(wall, int | float) else ""),
+                ),
+                build.cell(plain(status), sub=soft(str(r.get("reason") or ""))),
+                done,
+                build.cell(code(commit), sub=soft(machine)),
+            )
+        )
     total = len(rows)
     if total and finished == total:
-        heading = t.counted(total, "Runs: the one the ledger knows was completed",
-                            "Runs: all {n} that the ledger knows were completed")
+        heading = t.counted(
+            total, "Runs: the one the ledger knows was completed", "Runs: all {n} that the ledger knows were completed"
+        )
     else:
-        heading = t.counted(total, "Runs: {n}, completed: {done}", "Runs: {n}, completed: {done}",
-                            done=finished)
+        heading = t.counted(total, "Runs: {n}, completed: {done}", "Runs: {n}, completed: {done}", done=finished)
     blocks: tuple[Block, ...] = ()
     if rows:
-        blocks = (build.table("plain", t.text("Runs"), [
-            build.column(t.text("Run")), build.column(t.text("Backend"), sub=t.text("candidate")),
-            build.column(t.text("Started, UTC"), sub=t.text("took")), build.column(t.text("Ended as")),
-            build.column(t.text("Cells"), "right"), build.column(t.text("Commit"), sub=t.text("machine"))], rows),)
-    return Section("runs", "", heading, t.words(
-        "Every run in the ledger is listed, also those that were interrupted or came to nothing: running again until it "
-        "passes would be seen here."), blocks)
+        blocks = (
+            build.table(
+                "plain",
+                t.text("Runs"),
+                [
+                    build.column(t.text("Run")),
+                    build.column(t.text("Backend"), sub=t.text("candidate")),
+                    build.column(t.text("Started, UTC"), sub=t.text("took")),
+                    build.column(t.text("Ended as")),
+                    build.column(t.text("Cells"), "right"),
+                    build.column(t.text("Commit"), sub=t.text("machine")),
+                ],
+                rows,
+            ),
+        )
+    return Section(
+        "runs",
+        "",
+        heading,
+        t.words(
+            "Every run in the ledger is listed, also those that were interrupted or came to nothing: running again "
+            "until it passes would be seen here."
+        ),
+        blocks,
+    )
 
 
 def sources(ctx: Context) -> list[Block]:
@@ -194,10 +320,18 @@ def sources(ctx: Context) -> list[Block]:
     t = ctx.t
     if not ctx.plan.sources:
         return []
-    return [build.heading(t.text("Sources")), build.table("plain", t.text("Sources"), [
-        build.column(t.text("Name")), build.column(t.text("Address")), build.column(t.text("Retrieved"))], [
-            build.row(build.cell(code(s.name)), build.cell(_address(s.url)), day(s.retrieved) or t.text("no date"))
-            for s in ctx.plan.sources])]
+    return [
+        build.heading(t.text("Sources")),
+        build.table(
+            "plain",
+            t.text("Sources"),
+            [build.column(t.text("Name")), build.column(t.text("Address")), build.column(t.text("Retrieved"))],
+            [
+                build.row(build.cell(code(s.name)), build.cell(_address(s.url)), day(s.retrieved) or t.text("no date"))
+                for s in ctx.plan.sources
+            ],
+        ),
+    ]
 
 
 def _address(url: str) -> Words:

@@ -9,19 +9,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torchspec.model.memo import Block, Cell, Plot, Scale, Section, TableRow, Words
+from torchspec.model.memo import Block, Plot, Scale, Section, TableRow, Words
+from torchspec.model.verdict import Judgement
 from torchspec.report import build, numbers
 from torchspec.report.context import Context
-from torchspec.report.gates import (
-    STARTING,
-    axis_row,
-    family,
-    figure,
-    nice_step,
-    other_blocks,
-    timing_blocks,
-)
+from torchspec.report.forest import axis_row, nice_step, other_blocks, timing_blocks
+from torchspec.report.gates import STARTING
 from torchspec.report.language import code, plain, soft
+from torchspec.report.names import family, metric_name
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_ROWS = 60
@@ -71,15 +66,18 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
         shown = [tuple(v / middle for v in side) for side in qs]
         p50 = numbers.pair(qs[0][2], qs[1][2], "s", locale=t.locale)
         p95 = numbers.pair(qs[0][4], qs[1][4], "s", locale=t.locale)
-        title = t.text(
-            "Middle half and 5th to 95th percentile of each side; medians {pair}.", pair=p50.arrow
+        title = t.text("Middle half and 5th to 95th percentile of each side; medians {pair}.", pair=p50.arrow)
+        rows.append(
+            build.row(
+                build.cell(
+                    (*code(cell.workload), *soft("  " + ctx.cell_words(cell))),
+                    sub=soft(t.text("{a} and {b} calls", a=len(base), b=len(cand))),
+                ),
+                p50.arrow,
+                p95.arrow,
+                build.cell(plot=Plot("spread", scale, title, "", quantiles=(_five(shown[0]), _five(shown[1])))),
+            )
         )
-        rows.append(build.row(
-            build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))),
-                       sub=soft(t.text("{a} and {b} calls", a=len(base), b=len(cand)))),
-            p50.arrow, p95.arrow,
-            build.cell(plot=Plot("spread", scale, title, "", quantiles=(_five(shown[0]), _five(shown[1])))),
-        ))
     rows.append(axis_row(scale, 4, 3))
     columns = [
         build.column(t.text("Workload")),
@@ -89,11 +87,14 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
     ]
     where = backend + (f", {ctx.candidate_name(candidate)}" if ctx.several else "")
     return Section(
-        f"latency-{candidate}-{backend}", "",
+        f"latency-{candidate}-{backend}",
+        "",
         t.text("Latency on {where}: how single calls were distributed", where=where),
-        t.words("Every timed call, without correction for drift between rounds, so these figures describe the machine's "
-                "day as well as torch; gates are judged from pairs. 1 is the baseline's median. Box: middle half; line: "
-                "5th to 95th percentile; tick: median."),
+        t.words(
+            "Every timed call, without correction for drift between rounds, so these figures describe the machine's "
+            "day as well as torch; gates are judged from pairs. 1 is the baseline's median. Box: middle half; line: "
+            "5th to 95th percentile; tick: median."
+        ),
         (build.table("distribution", t.text("Distribution of latency"), columns, rows),),
     )
 
@@ -118,8 +119,10 @@ def starting(ctx: Context, candidate: str, backend: str) -> Section | None:
     """Compile, export and import: judged apart from the steady state."""
     t = ctx.t
     judged = [
-        j for j in ctx.verdict.judgements
-        if j.candidate == candidate and ctx.cells[j.cell].backend == backend
+        j
+        for j in ctx.verdict.judgements
+        if j.candidate == candidate
+        and ctx.cells[j.cell].backend == backend
         and (family(j.metric) in STARTING or j.metric == "latency.first_call")
     ]
     if not judged:
@@ -133,14 +136,18 @@ def starting(ctx: Context, candidate: str, backend: str) -> Section | None:
     if measured is not None:
         blocks.append(measured)
     return Section(
-        f"starting-{candidate}-{backend}", "", _heading(ctx, judged, backend, candidate),
-        t.words("Warm-up is not steady state: import, first call and compilation are measured on their own, in fresh "
-                "processes."),
+        f"starting-{candidate}-{backend}",
+        "",
+        _heading(ctx, judged, backend, candidate),
+        t.words(
+            "Warm-up is not steady state: import, first call and compilation are measured on their own, in fresh "
+            "processes."
+        ),
         tuple(blocks),
     )
 
 
-def _heading(ctx: Context, judged, backend: str, candidate: str) -> str:  # type: ignore[no-untyped-def]
+def _heading(ctx: Context, judged: Sequence[Judgement], backend: str, candidate: str) -> str:
     t = ctx.t
     where = backend + (f", {ctx.candidate_name(candidate)}" if ctx.several else "")
     bad = [j for j in judged if j.outcome == "fail"]
@@ -168,23 +175,31 @@ def _measured(ctx: Context, candidate: str, backend: str) -> Block | None:
                 continue
             pair = numbers.pair(quantile(sorted(base), 0.5), quantile(sorted(cand), 0.5), "s", locale=t.locale)
             unit = f"{numbers.NNBSP}{pair.unit}"
-            rows.append(build.row(
-                (*code(cell.workload), *soft("  " + ctx.cell_words(cell))), _name(ctx, metric),
-                pair.baseline + unit, pair.candidate + unit, t.text("{a} and {b}", a=len(base), b=len(cand))))
+            rows.append(
+                build.row(
+                    (*code(cell.workload), *soft("  " + ctx.cell_words(cell))),
+                    _name(ctx, metric),
+                    pair.baseline + unit,
+                    pair.candidate + unit,
+                    t.text("{a} and {b}", a=len(base), b=len(cand)),
+                )
+            )
     if not rows or ctx.large:
         return None
     return build.table(
-        "plain", t.text("Measured without a gate: medians"),
-        [build.column(t.text("Workload")), build.column(t.text("What")), build.column(t.text("Baseline"), "right"),
-         build.column(t.text("Candidate"), "right"), build.column(t.text("Samples"), "right")], rows,
+        "plain",
+        t.text("Measured without a gate: medians"),
+        [
+            build.column(t.text("Workload")),
+            build.column(t.text("What")),
+            build.column(t.text("Baseline"), "right"),
+            build.column(t.text("Candidate"), "right"),
+            build.column(t.text("Samples"), "right"),
+        ],
+        rows,
         note=t.words("Measured without a gate: medians, for information."),
     )
 
 
 def _name(ctx: Context, metric: str) -> Words:
-    from torchspec.report.names import metric_name
-
     return plain(metric_name(ctx.t, metric))
-
-
-__all__ = ["distribution", "quantile", "starting", "Cell", "figure"]

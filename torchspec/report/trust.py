@@ -28,21 +28,27 @@ def claims(ctx: Context) -> Section | None:
             statement = claim.states[v.statement]
             verdicts.append(v.verdict)
             who = soft(ctx.candidate_name(candidate)) if ctx.several else ()
-            rows.append(build.row(
-                build.cell(code(claim.name), sub=join([plain(claim.source), who])),
-                _stated(ctx, statement),
-                _basis(claim),
-                build.cell(_here(ctx, statement, v), sub=soft(v.reason)),
-                build.cell(mark=claim_mark(t, v.verdict), sub=evidence_words(v.evidence)),
-            ))
+            rows.append(
+                build.row(
+                    build.cell(code(claim.name), sub=join([plain(claim.source), who])),
+                    _stated(ctx, statement),
+                    _basis(claim),
+                    build.cell(_here(ctx, statement, v), sub=soft(v.reason)),
+                    build.cell(mark=claim_mark(t, v.verdict), sub=evidence_words(v.evidence)),
+                )
+            )
     for claim in ctx.plan.claims:
         if not any(v.claim == claim.name for found in ctx.verdict.claims.values() for v in found):
             verdicts.append("not comparable here")
-            rows.append(build.row(
-                build.cell(code(claim.name), sub=plain(claim.source)),
-                _stated(ctx, claim.states[0]) if claim.states else "",
-                _basis(claim), t.text("not measured"),
-                build.cell(mark=claim_mark(t, "not comparable here"), sub=soft(t.text("no evidence")))))
+            rows.append(
+                build.row(
+                    build.cell(code(claim.name), sub=plain(claim.source)),
+                    _stated(ctx, claim.states[0]) if claim.states else "",
+                    _basis(claim),
+                    t.text("not measured"),
+                    build.cell(mark=claim_mark(t, "not comparable here"), sub=soft(t.text("no evidence"))),
+                )
+            )
     words = []
     for key in ("reproduced", "not reproduced", "not comparable here"):
         if verdicts.count(key):
@@ -55,19 +61,29 @@ def claims(ctx: Context) -> Section | None:
         build.column(t.text("Verdict")),
     ]
     return Section(
-        "claims", "", t.text("Claims: {found}", found=", ".join(words)),
+        "claims",
+        "",
+        t.text("Claims: {found}", found=", ".join(words)),
         t.words("Somebody else's figures, taken as targets to reproduce, never as evidence."),
-        (build.table("plain", t.text("Claims"), columns, rows, note=t.words(
-            "*Not comparable here* means that we could not test the claim on the basis it gives. It does not say that the "
-            "claim is wrong.")),),
+        (
+            build.table(
+                "plain",
+                t.text("Claims"),
+                columns,
+                rows,
+                note=t.words(
+                    "*Not comparable here* means that we could not test the claim on the basis it gives. It does not "
+                    "say that the claim is wrong."
+                ),
+            ),
+        ),
     )
 
 
 def _stated(ctx: Context, s: Statement) -> Words:
     at = ", ".join(f"{k} {v}" for k, v in s.at.items())
-    text = s.text or f"{s.metric} {s.form} {s.value:g} {s.unit}"
-    return join([plain(metric_name(ctx.t, s.metric) + ": " + text.removeprefix(s.metric).strip()),
-                 soft(at if at and at not in text else "")], ", ")
+    text = (s.text or f"{s.form} {s.value:g} {s.unit}").removeprefix("states ").removeprefix(s.metric).strip()
+    return join([plain(metric_name(ctx.t, s.metric) + ": " + text), soft(at if at and at not in text else "")], ", ")
 
 
 def _basis(claim: Claim) -> str:
@@ -104,38 +120,64 @@ def rehearsal(ctx: Context) -> Section:
         else:
             word = outcome_mark(t, r.outcome).text
             headings.append(t.text("Going back: the rehearsal ended as {outcome}", outcome=word))
-        if r.reason:
-            blocks.append(build.paragraph(join([
-                strong(outcome_mark(t, r.outcome).text), plain(_sentence(r.reason)), evidence_words(r.evidence)])))
+        if r.reason and r.outcome != "pass" and t.code == "en":
+            blocks.append(
+                build.paragraph(
+                    join(
+                        [
+                            strong(outcome_mark(t, r.outcome).text),
+                            plain(_sentence(r.reason)),
+                            evidence_words(r.evidence),
+                        ]
+                    )
+                )
+            )
         rows = []
         for step in r.steps:
             ok = bool(step.get("ok"))
             cell = ctx.cells.get(str(step.get("cell")))
             error = str(step.get("error") or "")
             seconds = step.get("seconds")
-            rows.append(build.row(
-                build.cell(strong(_step(ctx, str(step.get("step", "")))), sub=soft(cell.label if cell else "")),
-                build.cell(mark=outcome_mark(t, "pass" if ok else "fail")),
-                numbers.duration(float(seconds), locale=t.locale) if isinstance(seconds, int | float) else "",
-                error or _detail(step.get("detail")),
-                key="pass" if ok else "fail"))
+            rows.append(
+                build.row(
+                    build.cell(strong(_step(ctx, str(step.get("step", "")))), sub=soft(cell.label if cell else "")),
+                    build.cell(mark=outcome_mark(t, "pass" if ok else "fail")),
+                    numbers.duration(float(seconds), locale=t.locale) if isinstance(seconds, int | float) else "",
+                    error or _detail(step.get("detail")),
+                    key="pass" if ok else "fail",
+                )
+            )
         if rows:
-            blocks.append(build.table("plain", t.text("Steps of the rehearsal"), [
-                build.column(t.text("Step")), build.column(t.text("Outcome")), build.column(t.text("Took"), "right"),
-                build.column(t.text("What was seen"))], rows))
+            blocks.append(
+                build.table(
+                    "plain",
+                    t.text("Steps of the rehearsal"),
+                    [
+                        build.column(t.text("Step")),
+                        build.column(t.text("Outcome")),
+                        build.column(t.text("Took"), "right"),
+                        build.column(t.text("What was seen")),
+                    ],
+                    rows,
+                )
+            )
     lead: Words = ()
     if ctx.plan.rollback is not None:
-        lead = t.words("The old environment is used again, what the candidate wrote is read by the baseline, and the smoke "
-                       "work runs again. One fact of the whole, judged like a gate.")
-    heading = headings[0] if len(headings) == 1 else t.text("Going back: rehearsed for {n} candidates",
-                                                            n=len(headings))
+        lead = t.words(
+            "The old environment is used again, what the candidate wrote is read by the baseline, and the smoke "
+            "work runs again. One fact of the whole, judged like a gate."
+        )
+    heading = headings[0] if len(headings) == 1 else t.text("Going back: rehearsed for {n} candidates", n=len(headings))
     return Section("rollback", "", heading, lead, tuple(blocks))
 
 
 def _step(ctx: Context, name: str) -> str:
     known = {
-        "restore": "restore the baseline", "reload.checkpoint": "read the candidate's checkpoint",
-        "reload.export": "read the candidate's export", "smoke": "run the smoke work", "switch": "throw the off switch",
+        "restore": "restore the baseline",
+        "reload.checkpoint": "read the candidate's checkpoint",
+        "reload.export": "read the candidate's export",
+        "smoke": "run the smoke work",
+        "switch": "throw the off switch",
     }
     return ctx.t.text(known[name]) if name in known else name
 
@@ -179,36 +221,83 @@ def controls(ctx: Context) -> Section:
             seen.append(visible)
         written = numbers.change(estimate, low, high, locale=t.locale) if estimate is not None else None
         where = (*code(cell.workload), *soft("  " + ctx.cell_words(cell))) if cell else plain(str(c.get("cell") or ""))
-        rows.append(build.row(
-            build.cell(where, sub=join([soft(metric_name(t, str(c.get("metric") or ""))),
-                                        evidence_words(_seqs(c))])),
-            what,
-            written.estimate + written.unit if written else "",
-            written.interval if written else "",
-            numbers.change(visible, locale=t.locale).estimate.lstrip("+") + f"{numbers.NNBSP}%" if visible else "",
-            build.cell(mark=_control_mark(ctx, ok), sub=soft(str(c.get("reason") or c.get("error") or ""))),
-            key="pass" if ok else "fail" if ok is False else "not_run"))
+        rows.append(
+            build.row(
+                build.cell(
+                    where, sub=join([soft(metric_name(t, str(c.get("metric") or ""))), evidence_words(_seqs(c))])
+                ),
+                what,
+                written.estimate + written.unit if written else "",
+                written.interval if written else "",
+                numbers.change(visible, locale=t.locale).estimate.lstrip("+") + f"{numbers.NNBSP}%" if visible else "",
+                build.cell(mark=_control_mark(ctx, ok), sub=soft("" if ok else _why_not(ctx, c))),
+                key="pass" if ok else "fail" if ok is False else "not_run",
+            )
+        )
     if rows:
-        blocks.append(build.table("plain", t.text("Controls"), [
-            build.column(t.text("Workload")), build.column(t.text("Control")), build.column(t.text("Change"), "right"),
-            build.column(t.text("Interval"), "right"), build.column(t.text("Smallest change seen"), "right"),
-            build.column(t.text("Seen as it should be"))], rows if not ctx.large else rows[:40]))
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Controls"),
+                [
+                    build.column(t.text("Workload")),
+                    build.column(t.text("Control")),
+                    build.column(t.text("Change"), "right"),
+                    build.column(t.text("Interval"), "right"),
+                    build.column(t.text("Smallest change seen"), "right"),
+                    build.column(t.text("Seen as it should be")),
+                ],
+                rows if not ctx.large else rows[:40],
+            )
+        )
     broken = []
     for b in ctx.verdict.broken_controls:
         cell = ctx.cells.get(str(b.get("cell")))
-        broken.append(build.row(
-            build.cell(strong(str(b.get("what") or "")), sub=soft(cell.label if cell else "")),
-            _short(b.get("baseline", "")), _short(b.get("candidate_value", "")), str(b.get("reason") or "")))
+        broken.append(
+            build.row(
+                build.cell(strong(str(b.get("what") or "")), sub=soft(cell.label if cell else "")),
+                _short(b.get("baseline", "")),
+                _short(b.get("candidate_value", "")),
+                str(b.get("reason") or ""),
+            )
+        )
     if broken:
-        blocks.append(build.heading(t.counted(len(broken), "{n} difference that was not declared",
-                                              "{n} differences that were not declared")))
-        blocks.append(build.table("plain", t.text("Broken controls"), [
-            build.column(t.text("What")), build.column(t.text("Baseline")), build.column(t.text("Candidate")),
-            build.column(t.text("Why it matters"))], broken, note=t.words(
-                "A difference that was not declared is a broken control, never a result: what it touches counts as error.")))
-    return Section("controls", "", _controls_heading(ctx, len(rows), failed, len(broken), seen),
-                   t.words("Before it judges, a run shows that it could: the baseline against itself must not fail, and a "
-                           "planted change must be caught."), tuple(blocks))
+        blocks.append(
+            build.heading(
+                t.counted(len(broken), "{n} difference that was not declared", "{n} differences that were not declared")
+            )
+        )
+        blocks.append(
+            build.table(
+                "plain",
+                t.text("Broken controls"),
+                [
+                    build.column(t.text("What")),
+                    build.column(t.text("Baseline")),
+                    build.column(t.text("Candidate")),
+                    build.column(t.text("Why it matters")),
+                ],
+                broken,
+                note=t.words(
+                    "A difference that was not declared is a broken control, never a result: what it touches counts "
+                    "as error."
+                ),
+            )
+        )
+    return Section(
+        "controls",
+        "",
+        _controls_heading(ctx, len(rows), failed, len(broken), seen),
+        t.words(
+            "Before it judges, a run shows that it could: the baseline against itself must not fail, and a "
+            "planted change must be caught."
+        ),
+        tuple(blocks),
+    )
+
+
+def _why_not(ctx: Context, c: Mapping[str, Any]) -> str:
+    return str(c.get("reason") or c.get("error") or "") if ctx.t.code == "en" else ""
 
 
 def _controls_heading(ctx: Context, rows: int, failed: int, broken: int, seen: list[float]) -> str:
@@ -221,7 +310,7 @@ def _controls_heading(ctx: Context, rows: int, failed: int, broken: int, seen: l
         return t.text("Controls: {n} of {m} did not see what they had to", n=failed, m=rows)
     if seen:
         most = numbers.change(max(seen), locale=t.locale).estimate.lstrip("+")
-        return t.text("Controls: the bench can see a change of {most} %", most=most)
+        return t.text("Controls: the bench can see a change of {most}", most=f"{most}{numbers.NNBSP}%")
     return t.text("Controls: all {n} saw what they had to", n=rows)
 
 

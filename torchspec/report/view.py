@@ -21,7 +21,9 @@ from torchspec.report import (
     appendix,
     environment,
     gates,
+    matrix,
     memory,
+    outlook,
     page_one,
     scope,
     timing,
@@ -52,7 +54,7 @@ def view(
     t = Language(language)
     ctx = Context(plan, verdict, lock, registration, environments, read_evidence(records), signer, issued, t)
     found = page_one.all_findings(ctx)
-    heading, tables, tally = page_one.matrices(ctx)
+    heading, tables, tally = matrix.matrices(ctx)
     kicker, running = page_one.first_lines(ctx)
     memo = Memo(
         schema=SCHEMA,
@@ -62,17 +64,20 @@ def view(
         compiler=plan.compiler,
         kicker=kicker,
         running=running,
-        question=plan.upgrade.asks or t.text(
-            "Should we move from torch {baseline} to {candidate}?", baseline=ctx.baseline,
-            candidate=", ".join(ctx.candidate_name(s.id) for s in plan.candidates)),
-        answers=tuple(page_one.answer(ctx, f, found[f.candidate]) for f in verdict.fleet),
+        question=plan.upgrade.asks
+        or t.text(
+            "Should we move from torch {baseline} to {candidate}?",
+            baseline=ctx.baseline,
+            candidate=", ".join(ctx.candidate_name(s.id) for s in plan.candidates),
+        ),
+        answers=tuple(outlook.answer(ctx, f, found[f.candidate]) for f in verdict.fleet),
         matrix_heading=heading,
         matrices=tables,
         tally=tally,
         reasons_heading=t.text("Three strongest reasons"),
         reasons=page_one.reasons(ctx, found),
         changes_heading=t.text("What would change the answer"),
-        changes=page_one.changes(ctx, found),
+        changes=outlook.changes(ctx, found),
         rely_heading=t.text("Can you rely on this memo?"),
         rely=page_one.rely(ctx, "registration"),
         sections=_sections(ctx),
@@ -97,9 +102,7 @@ def _sections(ctx: Context) -> tuple[Section, ...]:
     out.append(scope.limits_of_it(ctx))
     out.append(scope.registration(ctx))
     out.append(scope.runs(ctx))
-    numbered = [
-        replace(s, number=str(n)) for n, s in enumerate((s for s in out if s is not None), start=1)
-    ]
+    numbered = [replace(s, number=str(n)) for n, s in enumerate((s for s in out if s is not None), start=1)]
     if numbered:
         first = numbered[0]
         numbered[0] = replace(first, blocks=(*first.blocks, *gates.meanings(ctx)))

@@ -1,0 +1,88 @@
+"""A judgement as a clause for the answer, and as the sentence of a reason."""
+
+from __future__ import annotations
+
+from torchspec.model.memo import Words
+from torchspec.model.plan import Gate
+from torchspec.model.verdict import Judgement
+from torchspec.report import numbers
+from torchspec.report.context import Context
+from torchspec.report.figure import Figure, bound_words, figure
+from torchspec.report.language import code, join, plain
+from torchspec.report.names import METERS, metric_name
+
+
+def clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
+    """ "`x` needs 76.3 % more driver memory at peak; the limit is +5 %" """
+    t = ctx.t
+    fig = figure(t, gate, j)
+    name = code(workload)
+    limit = bound_words(t, gate)
+    if j.metric == "runs":
+        return t.words("`{w}` does not run to its end", w=name)
+    if gate.limit.form == "identical":
+        return t.words(
+            "{metric}: `{w}` gives different results when it is repeated", metric=metric_name(t, j.metric), w=name
+        )
+    if gate.limit.form == "holds":
+        return t.words("{metric}: `{w}` does not hold", metric=metric_name(t, j.metric), w=name)
+    if not fig.change:
+        return t.words("`{w}` is beyond its limit for {metric}", w=name, metric=metric_name(t, j.metric))
+    if j.metric in METERS and j.estimate is not None and j.estimate > 0 and gate.limit.form == "growth":
+        more = numbers.change(j.estimate, j.low, j.high, gate.limit.value, locale=t.locale)
+        if more.unit:
+            return t.words(
+                "`{w}` needs {change} more {meter} memory at peak; the limit is {limit}",
+                w=name,
+                change=more.estimate.lstrip("+") + more.unit,
+                meter=t.text(METERS[j.metric][0]).lower(),
+                limit=limit,
+            )
+    return t.words(
+        "{metric} of `{w}` is {change}; the limit is {limit}",
+        w=name,
+        metric=metric_name(t, j.metric),
+        change=fig.change,
+        limit=limit,
+    )
+
+
+def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
+    """The reason's sentence: both absolute values, the change with its interval, the limit."""
+    t = ctx.t
+    fig = figure(t, gate, j)
+    if not fig.change:
+        reason = " ".join(j.reason.split()).rstrip(".")
+        said = (*clause(ctx, gate, j, workload), *plain("."))
+        return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
+    change = f"{fig.change} {fig.interval}".strip()
+    if j.metric in METERS and fig.absolute:
+        return t.words(
+            "`{w}`: {meter} memory at peak {pair}, {change}; the limit is {limit}.",
+            w=code(workload),
+            pair=fig.absolute,
+            meter=t.text(METERS[j.metric][0]).lower(),
+            change=change,
+            limit=bound_words(t, gate),
+        )
+    if fig.absolute and gate.limit.form != "absolute":
+        return t.words(
+            "`{w}`: {metric} {pair}, {change}; the limit is {limit}.",
+            w=code(workload),
+            metric=metric_name(t, j.metric),
+            pair=fig.absolute,
+            change=change,
+            limit=bound_words(t, gate),
+        )
+    return t.words(
+        "`{w}`: {metric} {change}; the limit is {limit}.",
+        w=code(workload),
+        metric=metric_name(t, j.metric),
+        change=change,
+        limit=bound_words(t, gate),
+    )
+
+
+def crosses(fig: Figure) -> bool:
+    """The written interval holds the limit."""
+    return fig.values is not None and fig.values[1] <= fig.values[3] <= fig.values[2]
