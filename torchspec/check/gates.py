@@ -161,6 +161,7 @@ class GateSets:
         if metric is None:
             self.context.unknown("TS213", "metric", name.text, name.span, self.context.catalog.metrics)
             return None
+        before = len(self.context.found)
         if reported:
             form, op, quantity, place = "report", None, None, name.span
         else:
@@ -174,8 +175,7 @@ class GateSets:
             self.context.say("TS209", "a gate says what its failure means: `else` is missing", after(statement), hint)
         if decision is not None and decision.text not in (*DECISIONS, "adopt"):
             self.context.unknown("TS230", "decision", decision.text, decision.span, DECISIONS)
-        repeats = self._repeats(bound, metric)
-        return GateLine(
+        line = GateLine(
             metric=Text(name.text, name.span),
             form=form,
             op=op,
@@ -186,13 +186,14 @@ class GateSets:
             modes=self._modes(bound, metric),
             backends=self._backends(bound, metric),
             sees=self._sees(bound, metric, form),
-            repeats=repeats,
+            repeats=self._repeats(bound, metric),
             decision=decision,
             because=text_of(bound.one(name="because")),
             text=words_of(statement),
             span=statement.span,
             gate_set=gate_set,
         )
+        return line if len(self.context.found) == before else None
 
     def _relation(self, bound: Bound, metric: Metric) -> tuple[str, str | None, Quantity | None, Span] | None:
         groups = bound.rest

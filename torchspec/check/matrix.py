@@ -135,7 +135,7 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
     """Whether this workload can give the metric there; a mistake is said once a line."""
     label = (Label(workload.name.span, f"`{workload.name.text}` is judged by it"),)
     if backend not in metric.backends:
-        others = [b for b in metric.backends if b in {c.backend for c in matrix_backends(workload)}]
+        others = [b.text for b in workload.backends if b.text in metric.backends]
         hint = f"narrow it: on {', '.join(others or metric.backends)}"
         _once(context, "TS305", f"{backend} cannot give {metric.name}", line.metric.span, hint, label)
         return False
@@ -161,11 +161,6 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
             _once(context, "TS301", message, line.limit.span, None, label)
             return False
     return True
-
-
-def matrix_backends(workload: WorkloadDecl) -> list[CheckedCell]:
-    """The workload's backends, as cells without axes."""
-    return [CheckedCell(workload.name.text, b.text, "", {}, "", None) for b in workload.backends]
 
 
 def _once(context: Context, code: str, message: str, span: Span, hint: str | None, labels: tuple[Label, ...]) -> None:

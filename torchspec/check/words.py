@@ -62,6 +62,7 @@ _TOP = (
         "what runs today",
         (),
         (("torch", (_s("an exact version"),)), ("python", (_s("an interpreter"),)), ("path", (_n("a path"),))),
+        repeat=True,
         example='baseline torch "2.13.0"',
     ),
     Row(

@@ -67,13 +67,7 @@ class Workloads:
         kind_line = next((s for s in statements if s.word == "kind"), None)
         kind_name = kind_line.arguments[0][0] if kind_line is not None and kind_line.arguments else None
         kind = self.context.catalog.workloads.get(kind_name.text) if kind_name is not None else None
-        own = tuple(_option_row(word, values) for word, values, _ in kind.options) if kind else ()
-        if kind is None:  # its own words cannot be known, so no word is unknown
-            own = tuple(
-                Row(s.word, "", (Slot("rest", ""),), repeat=True)
-                for s in statements
-                if s.word and s.word not in _USUAL_WORDS
-            )
+        own = self._own_words(kind, kind_line is None, statements)
         inner = walk(self.context, "workload", statements, own)
         if kind_name is not None and kind_name.kind == "name" and kind is None:
             self.context.unknown(
@@ -88,6 +82,17 @@ class Workloads:
         made = one.make(bound, kind_name, lane)
         if made is not None:
             self.made.append(made)
+
+    def _own_words(
+        self, kind: WorkloadKind | None, missing: bool, statements: tuple[Statement, ...]
+    ) -> tuple[Row, ...]:
+        """The words of the kind itself. Of an unknown kind every word may be one, and without a kind those of any."""
+        if kind is not None:
+            return tuple(_option_row(word, values) for word, values, _ in kind.options)
+        words = {option[0] for row in self.context.catalog.workloads.values() for option in row.options}
+        if not missing:
+            words = {s.word for s in statements if s.word}
+        return tuple(Row(word, "", (Slot("rest", ""),), repeat=True) for word in sorted(words - _USUAL_WORDS))
 
     def _new(self, name: Value, names: dict[str, Span], what: str) -> bool:
         before = names.setdefault(name.text, name.span)
@@ -238,6 +243,9 @@ class _One:
         word, span = statement.word, statement.word_span
         if statement.block is not None:
             self.context.say("TS208", f"`{word}` takes no block", span, "remove the braces")
+        if statement.broken:
+            self.context.meant.add(word)
+            return
         if word in given:
             self.context.say("TS206", f"`{word}` stands twice", span, "put all values on one line")
             return
@@ -249,8 +257,7 @@ class _One:
             self.context.unknown("TS215", f"axis of {self.kind.name}", word, span, axes)
             return
         if not statement.arguments:
-            if not statement.broken:
-                self.context.say("TS203", f"`{word}` lacks a value", after(statement), f"for example: {word} 512")
+            self.context.say("TS203", f"`{word}` lacks a value", after(statement), f"for example: {word} 512")
             return
         if len(statement.arguments) > 1:
             extra = statement.arguments[1][0].span

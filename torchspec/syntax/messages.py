@@ -20,11 +20,13 @@ _WORDS: dict[str, tuple[str, str, str | None]] = {
     "unit name": ("TS123", "`{}` is the name of a unit and cannot be a word", "choose another name"),
     "brace": ("TS119", "`{{` ends the line of a word", "begin the line with a word"),
 }
+#: For places that no sample reaches.
+_ELSE = {"UNIT": "unit alone", "LBRACE": "brace"}
 
 
 def syntax_error(state: int, token: Token, file: str) -> Diagnostic:
     """The diagnostic for a token that cannot stand where it does."""
-    label = LABELS.get((state, token.type), "line begins" if token.type != "UNIT" else "unit alone")
+    label = LABELS.get((state, token.type)) or _ELSE.get(token.type, "line begins")
     code, message, hint = _WORDS[label]
     shown = token.text if len(token.text) <= 40 else token.text[:39] + "…"
     return Diagnostic(code, message.format(shown.strip() or "the end of the line"), token.span(file), hint=hint)

@@ -89,7 +89,7 @@ def _date(text: str, span: Span) -> Made:
     if year >= 1 and 1 <= month <= 12 and 1 <= day <= lengths[month - 1]:
         return Value("date", text, span), None, True
     problem = Diagnostic("TS114", f"there is no {text}", span, hint="dates are year-month-day")
-    return Value("date", "0001-01-01", span), problem, False
+    return None, problem, False
 
 
 def _mistake(kind: str, text: str, span: Span) -> Made:
@@ -119,7 +119,7 @@ def _mistake(kind: str, text: str, span: Span) -> Made:
         return _glued(text, span)
     if kind == "UNQUOTED":
         problem = Diagnostic("TS116", f"`{_short(text)}` is not a name", span, hint=f'quote it: "{_short(text)}"')
-        return Value("string", text, span), problem, True
+        return Value("string", text, span), problem, False
     if kind == "SIGN":
         meant = _RELATIONS.get(text)
         if meant is not None:

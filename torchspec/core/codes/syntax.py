@@ -134,7 +134,7 @@ TABLE: tuple[Code, ...] = (
         'upgrade "t" {\n  owner "search"\nbackend cpu',
         'upgrade "t" {\n  owner "search"\n}\nbackend cpu',
     ),
-    Code("TS118", "a `}` too many", "It closes no block.", "backend cpu\n}", "backend cpu"),
+    Code("TS118", "a `}` too many", "No block is open that it could close.", "backend cpu\n}", "backend cpu"),
     Code(
         "TS119",
         "a brace out of place",
