@@ -17,6 +17,12 @@ def test_t_quantile_agrees_with_scipy(df: float, level: float) -> None:
     assert sequential.t_quantile(level, df) == pytest.approx(stats.t.isf(level, df), rel=1e-9)
 
 
+@pytest.mark.parametrize(("above", "below"), [(2, 3), (7, 8), (3, 1)])
+@pytest.mark.parametrize("value", [0.01, 1.0, 4.5, 100.0])
+def test_f_tail_agrees_with_scipy(value: float, above: int, below: int) -> None:
+    assert sequential.f_tail(value, above, below) == pytest.approx(stats.f.sf(value, above, below), rel=1e-9)
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 @pytest.mark.parametrize(("first", "last"), [(2, 8), (3, 8), (3, 12), (4, 24)])
 def test_the_nominal_level_keeps_the_error_over_all_looks(alpha: float, first: int, last: int) -> None:
