@@ -7,10 +7,11 @@ function here is walked over every combination of its inputs in tests/property/t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from torchspec.model.plan import Decision, Requirement
-from torchspec.model.verdict import Outcome
+if TYPE_CHECKING:  # `check` uses the algebra too, and would pay for making every class of the model
+    from torchspec.model.plan import Decision, Requirement
+    from torchspec.model.verdict import Outcome
 
 Else = Literal["isolate", "defer", "rollback"]
 

@@ -1,13 +1,11 @@
-"""What a row of each table holds. Values only; the rows stand in metrics, workloads, backends and relations."""
+"""What a row of each table holds; the rows stand in metrics, workloads, backends and relations. Values only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """`factor` times a number in this unit is the number in the dimension's base unit; `power` of ten where exact."""
 
     name: str
@@ -17,8 +15,7 @@ class Unit:
     meaning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """How a limit is put: `growth <= 3 %`. `limit` is the dimension of its number ("metric": the metric's own)."""
 
     form: str
@@ -29,8 +26,7 @@ class Relation:
     harm: str | None  # growth, increase: "up"; drop, decrease: "down"; None: either or none
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """What a figure means and how it may be judged.
 
     `dimension`: time, bytes, count, ratio, db, ulp, number, rate, truth. `better`: lower, higher, none. `sampling`:
@@ -55,8 +51,7 @@ class Metric:
     correctness: bool = False  # never waived
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """An axis of a matrix. `kind`: count (a whole number, at least 1) or name (one of `values`, any if empty).
 
     `default` None: the author must say it; "": left out of the matrix unless said.
@@ -71,8 +66,7 @@ class Axis:
     headline: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadKind:
+class WorkloadKind(NamedTuple):
     """A kind of work. `entry`: required, optional or none (the team's own `path:function`).
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
@@ -97,8 +91,7 @@ class WorkloadKind:
     free_axes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(NamedTuple):
     """A place where torch runs. `device`: what torch calls it. `over`: device backends below a distributed one."""
 
     name: str
@@ -109,8 +102,7 @@ class Backend:
     launchers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(NamedTuple):
     """All tables, by name, in the order of the reference documentation. `digest` covers every row."""
 
     metrics: dict[str, Metric]
@@ -122,9 +114,7 @@ class Catalog:
     @property
     def digest(self) -> str:
         """SHA-256 (64 hex digits) of the canonical JSON of every table."""
-        from dataclasses import asdict
-
         from torchspec.core.canon import digest
 
         names = ("metrics", "workloads", "backends", "relations", "units")
-        return digest({name: [asdict(row) for row in getattr(self, name).values()] for name in names})
+        return digest({name: [row._asdict() for row in getattr(self, name).values()] for name in names})

@@ -45,6 +45,7 @@ _COMPILE: dict[str, tuple[str, ...]] = {
     "backend": ("inductor", "eager", "aot_eager", "cudagraphs"),
 }
 DEFAULT_SEED = 0
+DEFAULT_TIMEOUT_S = 600.0  # as in model.plan.Budget, whose import `check` does without
 
 
 def upgrade(context: Context, bound: Bound) -> UpgradeDecl | None:
@@ -327,11 +328,11 @@ def rollback(context: Context, bound: Bound | None) -> RollbackDecl | None:
 
 
 def measure(context: Context, bound: Bound | None) -> dict[str, Any]:
-    """Fields of `model.plan.Budget` that the spec sets."""
+    """Fields of `model.plan.Budget` that the spec sets, and the timeout always: it bounds what a time can be."""
+    made: dict[str, Any] = {"timeout_s": DEFAULT_TIMEOUT_S}
     if bound is None:
-        return {}
+        return made
     inner = walk(context, "measure", bound.statement.block or ())
-    made: dict[str, Any] = {}
     for word, name, scale in (
         ("cell", "cell_s", 1.0),
         ("run", "run_s", 1.0),

@@ -5,7 +5,7 @@ Where a gate does not apply is never silent: a backend, workload or path that ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
@@ -68,9 +68,9 @@ def _cells(context: Context, matrix: Matrix, workload: WorkloadDecl) -> None:
                     places.append(len(matrix.cells))
                     matrix.cells.append(cell)
             groups.append((backend, mode, places))
-    excepts = tuple(replace(e, removed=tuple(r)) for e, r in zip(workload.excepts, removed, strict=True))
+    excepts = tuple(e._replace(removed=tuple(r)) for e, r in zip(workload.excepts, removed, strict=True))
     matrix.ranges[workload.name.text] = groups
-    matrix.workloads.append(replace(workload, excepts=excepts))
+    matrix.workloads.append(workload._replace(excepts=excepts))
 
 
 def _matches(cell: CheckedCell, at: tuple[tuple[Text, tuple[object, ...]], ...], on: tuple[Text, ...]) -> bool:

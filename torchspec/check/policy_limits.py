@@ -11,13 +11,12 @@ from torchspec.check.policy_words import against_of, bound_of, limit_text, lines
 from torchspec.check.spec import CheckedGate, CheckedSpec, GateLine
 from torchspec.core.diagnostics import Diagnostic, Label, Span
 from torchspec.limits import Bound, bound, harm_is_up, points_at_harm, reach
-from torchspec.model.plan import Budget
 
 
 def find(spec: CheckedSpec, catalog: Catalog) -> list[Diagnostic]:
     judged = _judged(spec, catalog)
     found, blamed = _contradictions(judged)
-    timeout = float(spec.budget.get("timeout_s", Budget().timeout_s))
+    timeout = float(spec.budget["timeout_s"])
     wrong: set[Span] = set()
     for line in lines(spec):
         if line.span in blamed:

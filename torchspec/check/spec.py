@@ -1,6 +1,7 @@
 """The checked spec: what the author wrote, with every name resolved, every unit converted and a place on everything.
 
-Values only, no behaviour. It is deliberately permissive where policy decides (a lane without an owner, an `optional`
+Values only, no behaviour; named tuples, because `check` pays for making the classes, and thirty dataclasses cost it a
+third of its time. It is deliberately permissive where policy decides (a lane without an owner, an `optional`
 without a reason, `else adopt`): those fields are None or as written, and `check.policy` refuses them. Numbers are in
 base units as in `model.plan`: seconds, bytes, ratios (3 % is 0.03, 0.2 pp is 0.002), dB, counts, per-second rates.
 """
@@ -8,14 +9,12 @@ base units as in `model.plan`: seconds, bytes, ratios (3 % is 0.03, 0.2 pp is 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from torchspec.core.canon import sha256_hex
 from torchspec.core.diagnostics import Diagnostic, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A name or string as written, and its place."""
 
     text: str
@@ -25,8 +24,7 @@ class Text:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number with its unit: `value` in base units, `unit` and `text` as written ("3 %")."""
 
     value: float
@@ -35,8 +33,7 @@ class Quantity:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(NamedTuple):
     """A file that was read, of the spec or of the team: path relative to the main spec's folder, and its bytes."""
 
     path: str
@@ -45,18 +42,18 @@ class FileText:
     @property
     def sha256(self) -> str:
         """SHA-256 of the bytes, 64 hex digits."""
+        from torchspec.core.canon import sha256_hex
+
         return sha256_hex(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class StageDecl:
+class StageDecl(NamedTuple):
     name: Text
     until: Text  # ISO date
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeDecl:
+class UpgradeDecl(NamedTuple):
     title: Text
     owner: Text | None
     asks: Text | None
@@ -67,8 +64,7 @@ class UpgradeDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ParamDecl:
+class ParamDecl(NamedTuple):
     name: Text
     default: Any  # int, float or str
     value: Any
@@ -76,8 +72,7 @@ class ParamDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenDecl:
+class FrozenDecl(NamedTuple):
     python: Text | None
     packages: tuple[Text, ...]
     env: tuple[tuple[Text, Text], ...]
@@ -87,8 +82,7 @@ class FrozenDecl:
     span: Span | None  # None: the spec has no `frozen`
 
 
-@dataclass(frozen=True, slots=True)
-class SideDecl:
+class SideDecl(NamedTuple):
     """One version of a `baseline` or `candidate` line (a candidate line with two versions gives two)."""
 
     role: str  # baseline, candidate
@@ -100,16 +94,14 @@ class SideDecl:
     line: Span  # the whole line
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalDecl:
+class OptionalDecl(NamedTuple):
     backend: Text
     because: Text | None
     until: Text | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class BackendDecl:
+class BackendDecl(NamedTuple):
     name: Text
     threads: int | None
     hardware: tuple[Text, ...]
@@ -121,16 +113,14 @@ class BackendDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDecl:
+class SourceDecl(NamedTuple):
     name: Text
     url: Text
     retrieved: Text | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class StatementDecl:
+class StatementDecl(NamedTuple):
     metric: Text
     form: str
     value: Quantity
@@ -140,8 +130,7 @@ class StatementDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDecl:
+class ClaimDecl(NamedTuple):
     name: Text
     source: Text
     basis: tuple[tuple[Text, Any], ...]
@@ -151,8 +140,7 @@ class ClaimDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class AxisDecl:
+class AxisDecl(NamedTuple):
     """An axis of a workload: its values in the order written. `span` is None where the catalog's default stands."""
 
     name: str
@@ -161,8 +149,7 @@ class AxisDecl:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExceptDecl:
+class ExceptDecl(NamedTuple):
     """`except` of a workload: the axis values (a tuple of alternatives each) and backends that must all match."""
 
     at: tuple[tuple[Text, tuple[Any, ...]], ...]  # `mode` is among them as an axis
@@ -174,15 +161,13 @@ class ExceptDecl:
     removed: tuple[int, ...] = ()  # positions in `CheckedSpec.removed`
 
 
-@dataclass(frozen=True, slots=True)
-class EntryDecl:
+class EntryDecl(NamedTuple):
     path: str
     function: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class LaneDecl:
+class LaneDecl(NamedTuple):
     name: Text
     owner: Text | None
     hardware: tuple[Text, ...]
@@ -190,8 +175,7 @@ class LaneDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadDecl:
+class WorkloadDecl(NamedTuple):
     name: Text
     kind: Text
     beside: Text | None
@@ -209,8 +193,7 @@ class WorkloadDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class GateLine:
+class GateLine(NamedTuple):
     """One line of a gate set. The same line in an extending set is the same object.
 
     `op` is "<=" or ">=" or None (`identical`, `holds`, `report`). `limit` is None where there is none. `decision` is
@@ -236,24 +219,21 @@ class GateLine:
     gate_set: str  # the set in which it is written
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutDecl:
+class WithoutDecl(NamedTuple):
     metric: Text
     because: Text | None
     removed: tuple[GateLine, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class OverrideDecl:
+class OverrideDecl(NamedTuple):
     """A line of an extending set that takes the place of inherited lines of the same metric and scope."""
 
     line: GateLine
     replaced: tuple[GateLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GateSetDecl:
+class GateSetDecl(NamedTuple):
     name: Text
     extends: Text | None
     own: tuple[GateLine, ...]
@@ -264,8 +244,7 @@ class GateSetDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class WaiverDecl:
+class WaiverDecl(NamedTuple):
     metric: Text
     workload: Text
     backend: Text | None
@@ -275,15 +254,13 @@ class WaiverDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class TogetherDecl:
+class TogetherDecl(NamedTuple):
     workloads: tuple[Text, ...]
     because: Text | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackDecl:
+class RollbackDecl(NamedTuple):
     rehearse: Text
     within: Quantity  # seconds
     reload: tuple[Text, ...]
@@ -291,8 +268,7 @@ class RollbackDecl:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedCell:
+class CheckedCell(NamedTuple):
     """One point of the matrix. `axes` as in `model.plan.Cell`: every axis but mode, in the catalog's order."""
 
     workload: str
@@ -303,8 +279,7 @@ class CheckedCell:
     stage: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedGate:
+class CheckedGate(NamedTuple):
     """A line as it stands in one gate set, with the cells that it judges (positions in `CheckedSpec.cells`)."""
 
     line: GateLine
@@ -313,8 +288,7 @@ class CheckedGate:
     implicit: bool = False  # `runs`, which every cell has
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSpec:
+class CheckedSpec(NamedTuple):
     """Everything of a spec after all checks. Tuples are in the order of the file; imports come where `use` stands."""
 
     name: str  # the main spec's file name without suffix
