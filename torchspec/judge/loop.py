@@ -71,6 +71,7 @@ class _Judge:
             ledger_head=self.evidence.head,
             switches=tuple(s for c in candidates for s in rehearsal.switches(self.plan, self.evidence, c)),
             last_evidence_at=self.evidence.last_at,
+            chance=multiplicity.expected([finding for *_, finding in findings]),
         )
 
     # One gate on one cell.

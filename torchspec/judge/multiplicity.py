@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from torchspec.judge.finding import Finding
 from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, holm
@@ -15,7 +14,8 @@ from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, holm
 
 def weighed(finding: Finding) -> bool:
     """Whether an outcome was told from noise by an interval, and may so be wrong by chance."""
-    return finding.outcome in ("pass", "fail") and finding.confidence is not None and finding.rule != "report"
+    said = finding.outcome in ("pass", "fail", "inconclusive")
+    return said and finding.confidence is not None and finding.rule != "report"
 
 
 def adjust(findings: Sequence[Finding]) -> list[Finding]:
@@ -36,13 +36,16 @@ def _p(finding: Finding) -> float:
     return finding.p if finding.outcome == "fail" and finding.p is not None else 1.0
 
 
-def expected(findings: Sequence[Finding]) -> dict[str, Any]:
-    """At most how many passes and failures of one memo are wrong by chance, were every truth exactly at its limit."""
-    passes = sum(weighed(f) and f.outcome == "pass" for f in findings)
-    confirmed = sum(weighed(f) and f.outcome == "fail" and "confirmed" in f.rule for f in findings)
-    others = sum(weighed(f) and f.outcome == "fail" and "confirmed" not in f.rule for f in findings)
+def expected(findings: Sequence[Finding]) -> dict[str, float]:
+    """How many outcomes rest on an interval, and at most how many of them are wrong by chance.
+
+    At most, because it is what would be expected were every truth exactly at its limit. A failure of timing has crossed
+    two bounds, one of them on fresh pairs; others cross one.
+    """
+    family = [finding for finding in findings if weighed(finding)]
+    timed = sum("pairs" in (finding.n or {}) for finding in family)
     return {
-        "weighed": passes + confirmed + others,
-        "false_passes": ALPHA * passes,
-        "false_failures": CONFIRM_ALPHA * confirmed + ALPHA * others,
+        "weighed": float(len(family)),
+        "false_passes": ALPHA * len(family),
+        "false_failures": ALPHA * CONFIRM_ALPHA * timed + ALPHA * (len(family) - timed),
     }

@@ -142,6 +142,7 @@ class Judged:
     ledger_head: str
     switches: tuple[Switch, ...] = ()
     last_evidence_at: str | None = None
+    chance: dict[str, float] | None = None  # how many verdicts were weighed, and at most how many are wrong by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +176,4 @@ class Verdict:
     runs: tuple[dict[str, Any], ...]  # every run the ledger knows, with status
     switches: tuple[Switch, ...] = ()
     waivers: tuple[WaiverUse, ...] = ()
+    chance: dict[str, float] | None = None  # weighed, false_passes, false_failures: as in Judged
