@@ -1,4 +1,4 @@
-"""Properties of the judge: monotone, independent of scale, antisymmetric, never a pass from nothing or from nonsense."""
+"""Properties of the judge: monotone, scale-free, antisymmetric, never a pass from nothing or from nonsense."""
 
 from __future__ import annotations
 

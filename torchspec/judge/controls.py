@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from torchspec import limits
-from torchspec.judge import pairs as pairing
 from torchspec.judge import words
 from torchspec.judge.finding import Question, in_form
+from torchspec.judge.pairs import Timed
 from torchspec.judge.records import Evidence, Run
 from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, mean_bounds, nominal_level, visible_shift
 from torchspec.judge.timing import Scale, scale_of, side_of, spread_of_equals, stem_of
@@ -60,19 +60,16 @@ def planted_change(question: Question) -> float | None:
     return None
 
 
-def of_gate(question: Question, records: dict[str, list[Record]]) -> list[Control]:
+def of_gate(question: Question, recorded: Sequence[Record], timed: Timed) -> list[Control]:
     """The two controls of a timing gate on its cell, judged with the gate's own limit; none where it has none."""
     planted = planted_change(question)
     if planted is None or question.bound is None:
         return []
-    mine = [r for r in records.get("control", []) if r.body.get("metric") == question.metric.name]
-    timings = records.get("timing", [])
-    return [_control(question, what, planted, mine, timings) for what in ("same", "planted")]
+    mine = [r for r in recorded if r.body.get("metric") == question.metric.name]
+    return [_control(question, what, planted, mine, timed) for what in ("same", "planted")]
 
 
-def _control(
-    question: Question, what: str, planted: float, recorded: Sequence[Record], timings: Sequence[Record]
-) -> Control:
+def _control(question: Question, what: str, planted: float, recorded: Sequence[Record], timed: Timed) -> Control:
     mine = [r for r in recorded if r.body.get("what") == what]
     shown: dict[str, Any] = {
         "cell": question.cell,
@@ -85,7 +82,7 @@ def _control(
     }
     scale = scale_of(question)
     stem = stem_of(question.metric.name)
-    found = pairing.collect(timings, what, None, stem, planted if what == "planted" else None)
+    found = timed.pairs(what, None, stem, planted if what == "planted" else None)
     if len(found) < 2 or scale.tau is None:
         error = next((r.body["error"] for r in reversed(mine) if r.body.get("error")), None)
         why = words.sentence(error) if error else "fewer than two pairs of it are in the ledger"
@@ -93,7 +90,7 @@ def _control(
         return Control(what, "error", f"the control ({name}) could not be measured: {why}", shown)
     shown["evidence"] += [seq for pair in found for seq in pair.seqs]
     values = scale.values(found)
-    spread = spread_of_equals(scale, pairing.collect(timings, "same", None, stem)) if what == "planted" else None
+    spread = spread_of_equals(scale, timed.pairs("same", None, stem)) if what == "planted" else None
     alpha = CONFIRM_ALPHA if what == "same" else ALPHA
     level = nominal_level(alpha, max(2, min(question.first, len(found))), max(question.last, len(found)))
     bounds = mean_bounds(values, level, spread)

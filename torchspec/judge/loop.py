@@ -16,6 +16,7 @@ from torchspec.core.canon import digest
 from torchspec.judge import claims, controls, counts, ending, facts, multiplicity, numerics, rehearsal, samples, timing
 from torchspec.judge.ending import Ending
 from torchspec.judge.finding import Finding, Question
+from torchspec.judge.pairs import Timed
 from torchspec.judge.records import Evidence, read
 from torchspec.judge.stats import Calibration
 from torchspec.model.codec import to_json
@@ -48,13 +49,25 @@ class _Judge:
         self.broken = controls.broken(plan, evidence)
         self.controls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.endings: dict[tuple[str, str], Ending] = {}
+        self.timed: tuple[tuple[str, str], Timed] | None = None  # of the cell that is being judged
 
     def all(self) -> Judged:
         cells = {cell.id: cell for cell in self.plan.cells}
-        findings: list[tuple[Gate, Cell, str, Finding]] = []
+        gates_of: dict[str, list[Gate]] = {cell: [] for cell in cells}
+        for gate in self.plan.gates:
+            for cell_id in gate.cells:
+                gates_of[cell_id].append(gate)
+        found: dict[tuple[str, str, str], Finding] = {}
         for candidate in [side.id for side in self.plan.candidates]:
-            for gate in self.plan.gates:
-                findings += [(gate, cells[c], candidate, self._finding(gate, cells[c], candidate)) for c in gate.cells]
+            for cell_id, gates in gates_of.items():
+                for gate in gates:
+                    found[candidate, gate.id, cell_id] = self._finding(gate, cells[cell_id], candidate)
+        findings = [
+            (gate, cells[cell_id], side.id, found[side.id, gate.id, cell_id])
+            for side in self.plan.candidates
+            for gate in self.plan.gates
+            for cell_id in gate.cells
+        ]
         adjusted = multiplicity.adjust([finding for *_, finding in findings])
         judgements = [
             self._judgement(gate, cell, candidate, finding)
@@ -135,18 +148,23 @@ class _Judge:
         if sampling == "count" and question.metric.dimension == "count":
             return counts.find(question, sampled)
         if sampling == "timing":
-            timed = self.evidence.of(cell, candidate, "timing")
-            found = timing.find(question, timed, self.calibration.get(cell))
+            found = timing.find(question, self._timed(cell, candidate), self.calibration.get(cell))
             if found is not None:
                 return found
         return samples.find(question, sampled)
+
+    def _timed(self, cell: str, candidate: str) -> Timed:
+        """The timings of one cell, kept for as long as it is the one that is judged."""
+        if self.timed is None or self.timed[0] != (cell, candidate):
+            self.timed = (cell, candidate), Timed(self.evidence.of(cell, candidate, "timing"))
+        return self.timed[1]
 
     def _controlled(self, question: Question, found: Finding) -> Finding:
         """`found`, or inconclusive where the bench's control of a timing gate failed or was never taken."""
         if question.metric.sampling != "timing" or question.bound is None:
             return found
-        kinds = self.evidence.by_place.get((question.cell, question.candidate), {})
-        taken = controls.of_gate(question, kinds)
+        recorded = self.evidence.of(question.cell, question.candidate, "control")
+        taken = controls.of_gate(question, recorded, self._timed(question.cell, question.candidate))
         for one in taken:
             key = (question.cell, question.candidate, question.metric.name, one.what + question.says)
             self.controls.setdefault(key, {**one.shown, "outcome": one.outcome, "reason": one.reason})

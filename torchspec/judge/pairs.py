@@ -10,6 +10,7 @@ arithmetic in `harness/sequential.py`.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,41 +50,49 @@ class Pair:
         return min((sum(a for a, _ in sides), sum(b for _, b in sides)), default=0) if sides else 0
 
 
-def of(
-    records: Sequence[Record], stage: str, against: str | None, stem: str | None, planted: float | None = None
-) -> list[Record]:
-    """The timing records of one stage. `against` None or "baseline" takes those against the baseline.
+class Timed:
+    """The timing records of one cell for one candidate; each becomes logarithms once, however often it is asked for."""
 
-    `stem` is the timed thing (None for the call itself); `planted` the ratio of the stage "planted".
-    """
-    wanted = None if against in (None, "baseline") else against
-    return [
-        r
-        for r in records
-        if r.body.get("stage") == stage
-        and (None if r.body.get("against") == "baseline" else r.body.get("against")) == wanted
-        and r.body.get("metric") == stem
-        and r.body.get("planted") == planted
-    ]
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self._built: dict[int, Build] = {}
 
+    def of(self, stage: str, against: str | None, stem: str | None, planted: float | None = None) -> list[Record]:
+        """The records of one stage. `against` None or "baseline" takes those against the baseline.
 
-def collect(
-    records: Sequence[Record], stage: str, against: str | None, stem: str | None, planted: float | None = None
-) -> list[Pair]:
-    """The pairs of one stage, in the order measured, chosen as `of` does. `b` is always the side that is judged.
+        `stem` is the timed thing (None for the call itself); `planted` the ratio of the stage "planted".
+        """
+        wanted = None if against in (None, "baseline") else against
+        return [
+            r
+            for r in self.records
+            if r.body.get("stage") == stage
+            and (None if r.body.get("against") == "baseline" else r.body.get("against")) == wanted
+            and r.body.get("metric") == stem
+            and r.body.get("planted") == planted
+        ]
 
-    A build that was recorded twice counts once, by its later record. Pairs without a usable round are left out.
-    """
-    pairs: dict[tuple[str, int], dict[int, Record]] = {}
-    for record in of(records, stage, against, stem, planted):
-        body = record.body
-        pairs.setdefault((record.run, int(body["pair"])), {})[int(body.get("build", 0))] = record
-    found = []
-    for (run, number), builds in pairs.items():
-        made = [_build(record) for _, record in sorted(builds.items())]
-        if any(build.rounds for build in made):
-            found.append(Pair(run, number, tuple(made), tuple(r.seq for _, r in sorted(builds.items()))))
-    return found
+    def pairs(self, stage: str, against: str | None, stem: str | None, planted: float | None = None) -> list[Pair]:
+        """The pairs of one stage, in the order measured, chosen as `of` does. `b` is always the side that is judged.
+
+        A build that was recorded twice counts once, by its later record. Pairs without a usable round are left out.
+        """
+        found: dict[tuple[str, int], dict[int, Record]] = {}
+        for record in self.of(stage, against, stem, planted):
+            body = record.body
+            found.setdefault((record.run, int(body["pair"])), {})[int(body.get("build", 0))] = record
+        pairs = []
+        for (run, number), builds in found.items():
+            ordered = [record for _, record in sorted(builds.items())]
+            made = tuple(self._build(record) for record in ordered)
+            if any(build.rounds for build in made):
+                pairs.append(Pair(run, number, made, tuple(r.seq for r in ordered)))
+        return pairs
+
+    def _build(self, record: Record) -> Build:
+        if record.seq not in self._built:
+            self._built[record.seq] = _build(record)
+        return self._built[record.seq]
 
 
 def _build(record: Record) -> Build:
@@ -122,11 +131,10 @@ def share_of(metric: str) -> float:
 def _tail_logs(build: Build) -> tuple[list[float], list[float]]:
     """One build's log times of a and of b without the level that both share."""
 
-    def middle(logs: list[float]) -> float:
-        return float(np.median(logs))
-
     def level(part: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-        return (middle([v for a, _ in part for v in a]) + middle([v for _, b in part for v in b])) / 2.0
+        return (
+            statistics.median([v for a, _ in part for v in a]) + statistics.median([v for _, b in part for v in b])
+        ) / 2.0
 
     fine = all(len(side) >= OWN_LEVEL for one in build.rounds for side in one)
     levels = [level([one]) if fine else level(build.rounds) for one in build.rounds]

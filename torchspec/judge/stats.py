@@ -8,11 +8,10 @@ gates, cells or records.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-import numpy as np
 from scipy import special
 
 #: One-sided nominal level of each look, such that any look from pair `first` to pair `last` crosses with `alpha` in
@@ -91,15 +90,8 @@ def nominal_level(alpha: float, first: int, last: int) -> float:
 
 def hodges_lehmann(values: Sequence[float]) -> float:
     """The median of all pairwise means, each value with itself included."""
-    x = np.asarray(values, dtype=float)
-    i, j = _pairs_of(len(x))
-    return float(np.median((x[i] + x[j]) / 2.0))
-
-
-@cache
-def _pairs_of(n: int) -> tuple[np.ndarray, np.ndarray]:
-    i, j = np.triu_indices(n)
-    return i, j
+    n = len(values)
+    return statistics.median([(values[i] + values[j]) / 2.0 for i in range(n) for j in range(i, n)])
 
 
 def mean_bounds(values: Sequence[float], level: float, calibration: Calibration | None = None) -> Bounds:

@@ -15,7 +15,7 @@ from torchspec import limits
 from torchspec.judge import pairs as pairing
 from torchspec.judge import words
 from torchspec.judge.finding import Finding, Question, better, figures, in_form
-from torchspec.judge.pairs import Pair
+from torchspec.judge.pairs import Pair, Timed
 from torchspec.judge.samples import limit_is_wrong
 from torchspec.judge.stats import (
     ALPHA,
@@ -27,7 +27,6 @@ from torchspec.judge.stats import (
     pairs_needed,
     visible_shift,
 )
-from torchspec.model.evidence import Record
 
 #: Samples a side in each pair below which a tail quantile is not one: 1 - 0.95 ** 59 is above 95 %.
 TAIL_SAMPLES = 59
@@ -99,13 +98,13 @@ def spread_of_equals(scale: Scale, same: Sequence[Pair]) -> Calibration | None:
     return Calibration(math.sqrt(square), len(same)) if square > 0 else None
 
 
-def find(question: Question, records: Sequence[Record], calibration: Calibration | None) -> Finding | None:
-    """The finding from `timing` records of one cell; None where there are none for this question."""
+def find(question: Question, timed: Timed, calibration: Calibration | None) -> Finding | None:
+    """The finding from the `timing` records of one cell; None where there are none for this question."""
     stem = stem_of(question.metric.name)
-    measured = pairing.collect(records, "measure", question.against, stem)
-    fresh = pairing.collect(records, "confirm", question.against, stem)
+    measured = timed.pairs("measure", question.against, stem)
+    fresh = timed.pairs("confirm", question.against, stem)
     if not measured:
-        mine = pairing.of(records, "measure", question.against, stem)
+        mine = timed.of("measure", question.against, stem)
         if not mine:
             return None
         return Finding(
@@ -115,7 +114,7 @@ def find(question: Question, records: Sequence[Record], calibration: Calibration
             evidence=tuple(r.seq for r in mine),
         )
     scale = scale_of(question)
-    calibration = calibration or spread_of_equals(scale, pairing.collect(records, "same", question.against, stem))
+    calibration = calibration or spread_of_equals(scale, timed.pairs("same", question.against, stem))
     base = _figures_of(scale, measured, fresh)
     short = _too_little(question, measured, base)
     if short is not None:

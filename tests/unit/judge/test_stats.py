@@ -66,7 +66,7 @@ def test_figures_limit_and_verdict_agree_with_the_drivers(line) -> None:  # type
     assert theirs is not None
     question = _question(line)
     scale = scale_of(question)
-    found = pairing.collect(made.records_of("timing"), "measure", "baseline", None)
+    found = pairing.Timed(made.records_of("timing")).pairs("measure", "baseline", None)
     assert scale.values(found) == pytest.approx(theirs[0], rel=1e-9, abs=1e-12)
     assert scale.tau == pytest.approx(theirs[1], rel=1e-12)
     assert scale.upper == (theirs[2] == "<=")
