@@ -50,9 +50,9 @@ class Device:
     def synchronize(self) -> None:
         """Returns when everything queued has run."""
 
-    def sample(self, step: Callable[[], Any], calls: int, samples: int, plant: float) -> list[float]:
+    def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
         """Per-call nanoseconds; see `measure.timed_samples`."""
-        return timed_samples(step, calls, samples, plant, self.synchronize)
+        return timed_samples(step, calls, samples, plants, self.synchronize)
 
     def empty_cache(self) -> None:
         """Gives back what the device's allocator keeps."""
@@ -72,15 +72,12 @@ class HostMemory(Device):
     name = "host"
 
     def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
-        def run() -> None:
-            for _ in range(steps):
-                step()
-
         found: dict[str, tuple[float, str]] = {}
         resident = ResidentPeak()
         resident.start()
-        run()
+        for _ in range(steps):
+            step()
         found["memory.driver_peak"] = (float(resident.peak()), resident.meter)
         if "memory.allocated_peak" in wanted:
-            found["memory.allocated_peak"] = (float(allocated_peak(run)), "torch profiler")
+            found["memory.allocated_peak"] = (float(allocated_peak(step)), "torch profiler")
         return found

@@ -27,5 +27,5 @@ class Cpu(HostMemory):
             "openmp": torch.backends.openmp.is_available(),
         }
 
-    def sample(self, step: Callable[[], Any], calls: int, samples: int, plant: float) -> list[float]:
-        return timed_samples(step, calls, samples, plant, None)
+    def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
+        return timed_samples(step, calls, samples, plants, None)

@@ -66,11 +66,11 @@ class Cuda(Device):
 
         torch.cuda.empty_cache()
 
-    def sample(self, step: Callable[[], Any], calls: int, samples: int, plant: float) -> list[float]:
+    def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
         import torch
 
-        if plant:  # the extra work is host time, so the whole sample is timed on the host's clock
-            return super().sample(step, calls, samples, plant)
+        if plants:  # the extra work is host time, so the whole sample is timed on the host's clock
+            return super().sample(step, calls, samples, plants)
         pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(samples)]
         was_enabled = gc.isenabled()
         gc.disable()
@@ -85,7 +85,7 @@ class Cuda(Device):
         finally:
             if was_enabled:
                 gc.enable()
-        return [start.elapsed_time(end) * 1e6 / calls for start, end in pairs]
+        return [[start.elapsed_time(end) * 1e6 / calls for start, end in pairs]]
 
     def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
         import torch

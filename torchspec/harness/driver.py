@@ -235,7 +235,7 @@ class Driver:
             try:
                 worker = run.start(side, "hello")
                 try:
-                    return worker.ask("hello", run.timeout_s)
+                    return worker.ask("hello", run.start_timeout_s)
                 finally:
                     worker.close()
             except WorkerFailed as failure:

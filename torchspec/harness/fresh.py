@@ -6,15 +6,18 @@ simply done again. Timing in pairs is `pairs.py`'s.
 
 from __future__ import annotations
 
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
+from .environ import usable_cores
 from .needs import Needs
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
 
 Records = list[tuple[str, dict[str, Any]]]
-MEMORY_STEPS = 3
+MEMORY_STEPS = 2
 RECOMPILE_CALLS = 3
 
 
@@ -33,30 +36,51 @@ class FreshCell:
         self.run, self.cell = run, cell
         self.needs = Needs(run.embedded, cell, run.candidate)
         self.ran: set[str] = set()
-        self.waiting: dict[str, Worker] = {}
+        self.baseline_done = threading.Event()
 
     def all(self) -> None:
         """Everything but timing. Raises CellOver where the cell cannot go on."""
-        try:
-            self._all()
-        finally:
-            self._close_waiting()
-
-    def _all(self) -> None:
         self.freeze()
         failed: dict[str, WorkerFailed] = {}
         for repeat in range(self.needs.processes):
-            for side in self.run.sides:
-                if side not in failed and not self._given(side, repeat):
-                    what = f"fresh process {repeat + 1} of {self.needs.processes}"
-                    self.run.progress.event("doing", what=what, side=side)
-                    failure = self._tried_twice(side, repeat)
-                    if failure is not None:
-                        failed[side] = failure
-            self._close_waiting()
+            self.run.progress.event("doing", what=f"fresh process {repeat + 1} of {self.needs.processes}", side=None)
+            if self.needs.times_starting or len(usable_cores()) < 2 * self.run.embedded.threads:
+                for side in self.run.sides:
+                    self._turn(side, repeat, failed)
+            else:
+                self._both_at_once(repeat, failed)
             if failed:
                 raise self._over(failed)
         self._determinism()
+
+    def _turn(self, side: str, repeat: int, failed: dict[str, WorkerFailed]) -> None:
+        try:
+            if not self._given(side, repeat):
+                failure = self._tried_twice(side, repeat)
+                if failure is not None:
+                    failed[side] = failure
+        finally:
+            if side == "baseline":
+                self.baseline_done.set()
+
+    def _both_at_once(self, repeat: int, failed: dict[str, WorkerFailed]) -> None:
+        """Both sides side by side, where no time is measured: memory, figures and digests do not mind."""
+        problems: list[BaseException] = []
+
+        def turn(side: str) -> None:
+            try:
+                self._turn(side, repeat, failed)
+            except BaseException as problem:
+                problems.append(problem)
+
+        threads = [threading.Thread(target=turn, args=(side,), daemon=True) for side in self.run.sides]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():  # a short wait at a time, so that a signal is taken at once
+                thread.join(0.2)
+        for problem in sorted(problems, key=lambda one: isinstance(one, CellOver)):
+            raise problem
 
     def _over(self, failed: dict[str, WorkerFailed]) -> CellOver:
         if "baseline" in failed:
@@ -129,7 +153,6 @@ class FreshCell:
 
     def _tried_twice(self, side: str, repeat: int) -> WorkerFailed | None:
         """Runs one process, once more where it failed; the second failure."""
-        other = next(one for one in self.run.sides if one != side)
         while True:
             try:
                 self.run.write_all(self._process(side, repeat))
@@ -139,42 +162,19 @@ class FreshCell:
                 self.run.unsupported(self.cell, side, None, reason)
                 raise CellOver("not_run", f"{side}: {reason}") from reason
             except WorkerFailed as failure:
-                other_ran = other in self.ran or self._would_run(other, repeat)
-                if self.run.side_failed(self.cell, failure, side, other_ran) >= 2:
+                if self.run.side_failed(self.cell, failure, side, self._other_ran(side)) >= 2:
                     return failure
 
-    def _would_run(self, side: str, repeat: int) -> bool:
-        """Whether a side that has not had its turn runs this cell at all."""
-        if side != self.run.candidate:
-            return False
-        try:
-            self.run.write_all(self._process(side, repeat))
-        except (WorkerFailed, Unable):
-            return False
-        self.ran.add(side)
-        return True
+    def _other_ran(self, side: str) -> bool:
+        """Whether the other side has run this cell so far; the candidate waits until the baseline's turn is over."""
+        if side == self.run.candidate:
+            self.baseline_done.wait()
+        return any(one in self.ran for one in self.run.sides if one != side)
 
     # One process.
 
-    def _started(self, side: str, repeat: int) -> Worker:
-        """A fresh worker. The other side's is started with it, so that both import at the same time, unless times of
-        starting or compiling are what is measured."""
-        waiting = self.waiting.pop(side, None)
-        if waiting is not None:
-            return waiting
-        worker = self.run.start(side, f"fresh{repeat}")
-        other = next(one for one in self.run.sides if one != side)
-        alone = self.needs.times_starting or other in self.waiting or self._given(other, repeat)
-        if side == "baseline" and not alone:
-            self.waiting[other] = self.run.start(other, f"fresh{repeat}")
-        return worker
-
-    def _close_waiting(self) -> None:
-        while self.waiting:
-            self.waiting.popitem()[1].close()
-
     def _process(self, side: str, repeat: int) -> Records:
-        worker = self._started(side, repeat)
+        worker = self.run.start(side, f"fresh{repeat}")
         try:
             return self._asked(worker, side, repeat)
         finally:
@@ -187,7 +187,7 @@ class FreshCell:
         def sample(metric: str, value: Any, unit: str, meter: str, **detail: Any) -> None:
             records.append(("sample", self._sample(side, metric, value, unit, repeat, meter, None, detail)))
 
-        hello = worker.ask("hello", limit)
+        hello = worker.ask("hello", run.start_timeout_s)
         opened = worker.ask("open", limit, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
         self._seen(side, opened)
         if needs.wants("import.time"):
@@ -195,6 +195,8 @@ class FreshCell:
         if opened["compiles"]:
             compiled = worker.ask("compile", limit, name="own")
             self._compiled(worker, compiled, sample)
+            if repeat == 0:  # what is compiled here need not be compiled again for timing
+                shutil.copytree(worker.cache, run.timing_cache(side), dirs_exist_ok=True)
         elif needs.wants("latency.first_call") and not needs.memory:
             sample("latency.first_call", worker.ask("first", limit, name="own")["seconds"], "s", "perf_counter")
         if needs.memory:
@@ -209,8 +211,6 @@ class FreshCell:
                     self.run.unsupported(cell, side, metric, Unable(why, "backend"))
         path = run.output_file(cell, side)
         digests = worker.ask("outputs", limit, name="own", path=str(path), gradients=needs.train)
-        if repeat == 0 and needs.errors:
-            records += self._errors(worker, side, path)
         if repeat == 0 and needs.wants("loss.final"):
             records += self._losses(worker, side)
         if needs.repeats:
@@ -218,6 +218,8 @@ class FreshCell:
             sample("process.digests", 0, "1", "sha256", digests={k: [digests[k], *v] for k, v in again.items()})
         if repeat == 0 and needs.mode == "export":
             records += self._export(worker, side)
+        if repeat == 0 and needs.errors:  # last, since the candidate waits here for the baseline's output
+            records += self._errors(worker, side, path)
         sample("process", 1, "1", "count", digests=digests)
         return records
 
@@ -225,7 +227,7 @@ class FreshCell:
         """The first call in a process of its own, where the cell's own process measures memory from its first step."""
         worker = self.run.start(side, f"first{repeat}")
         try:
-            worker.ask("hello", self.run.timeout_s)
+            worker.ask("hello", self.run.start_timeout_s)
             frozen = str(self.run.frozen_file(self.cell))
             worker.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
             seconds = worker.ask("first", self.run.timeout_s, name="own")["seconds"]
@@ -291,7 +293,7 @@ class FreshCell:
         """Compiles once more in a fresh process that finds the first one's cache."""
         warm = self.run.start(worker.side, "warm", cache=worker.cache)
         try:
-            warm.ask("hello", self.run.timeout_s)
+            warm.ask("hello", self.run.start_timeout_s)
             frozen = str(self.run.frozen_file(self.cell))
             warm.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
             return float(warm.ask("compile", self.run.timeout_s, name="own")["seconds"])
@@ -303,6 +305,7 @@ class FreshCell:
         run, limit = self.run, self.run.timeout_s
         references = {a: run.reference_file(self.cell, a) for a in self.needs.references}
         if side == run.candidate:
+            self.baseline_done.wait()
             references["baseline"] = run.output_file(self.cell, "baseline")
             for variant in self.needs.variants:
                 other = run.output_file(self.cell, side, variant)
@@ -370,7 +373,7 @@ class FreshCell:
         """Loads and runs an exported file in a fresh process of `side`."""
         worker = self.run.start(side, "reload")
         try:
-            worker.ask("hello", self.run.timeout_s)
+            worker.ask("hello", self.run.start_timeout_s)
             frozen = str(self.run.frozen_file(self.cell))
             worker.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
             return worker.ask("reload", self.run.timeout_s, name="own", path=str(path))

@@ -17,16 +17,16 @@ SHORTEST_SAMPLE_NS = 20_000
 
 
 def timed_samples(
-    step: Callable[[], Any], calls: int, samples: int, plant: float, synchronize: Callable[[], Any] | None
-) -> list[float]:
-    """Per-call nanoseconds of `samples` samples of `calls` calls each.
+    step: Callable[[], Any], calls: int, samples: int, plants: list[float], synchronize: Callable[[], Any] | None
+) -> list[list[float]]:
+    """Per-call nanoseconds of `samples` samples of `calls` calls each: one list; with `plants`, one for each of them.
 
-    `plant` makes each sample longer by exactly that ratio of its own time, by spinning inside the timed part: the
-    planted regression of the control. `synchronize` is called before each clock read, None for a device that is done
-    when the call returns.
+    `plants` (growing) make a sample longer by exactly these ratios of its own time, by spinning inside the timed part
+    until each is reached: the planted regressions of the control. `synchronize` is called before each clock read, None
+    for a device that is done when the call returns.
     """
     clock = time.perf_counter_ns
-    out: list[float] = []
+    out: list[list[float]] = [[] for _ in plants or [0.0]]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -42,11 +42,12 @@ def timed_samples(
             if synchronize is not None:
                 synchronize()
             end = clock()
-            if plant:
-                until = end + (end - start) * plant
+            own = end - start
+            for place, plant in enumerate(plants or [0.0]):
+                until = start + own * (1.0 + plant)
                 while end < until:
                     end = clock()
-            out.append(end - start if calls == 1 else round((end - start) / calls, 3))
+                out[place].append(end - start if calls == 1 else round((end - start) / calls, 3))
     finally:
         if was_enabled:
             gc.enable()

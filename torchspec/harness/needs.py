@@ -12,7 +12,7 @@ REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compi
             "compile.recompiles", "fallback.operators")  # fmt: skip
 FRESH_PROCESSES = 3
 USUAL_REPEATS = 5
-USUAL_LOSS_STEPS = 10
+USUAL_LOSS_STEPS = 5
 
 
 class Comparison:

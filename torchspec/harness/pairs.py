@@ -21,7 +21,11 @@ from .supervise import Unable, Worker, WorkerFailed
 #: Padding before a build, so that its tensors lie elsewhere: up to this many bytes.
 PADDING_BYTES = 1 << 18
 CONTROL_PAIRS = 3
+FEWEST_CONTROL_PAIRS = 2
 CONTROL_SHARE = 0.5
+#: However slow a step is, a pair has this many rounds, and a control's pair this many.
+FEWEST_ROUNDS = 3
+FEWEST_CONTROL_ROUNDS = 2
 #: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
 USUAL_SEES = 0.05
 
@@ -48,6 +52,7 @@ class Timed:
         self.spent_s = 0.0
         self.over: str | None = None  # why it ended without being measured
         self.calls = self.samples = 0
+        self.padding = 0
         self.items, self.items_unit = 1, "calls"
         self.builds = self.rounds = 0
         self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
@@ -69,7 +74,7 @@ class Sides:
             for worker in (self.a, self.b):  # both import at the same time, then share the core
                 worker.send("hello")
             for worker in (self.a, self.b):
-                worker.receive(self.limit)
+                worker.receive(run.start_timeout_s)
             cores = idlest_cores(run.embedded.threads)
             self.both("pin", {"cores": cores}, {"cores": cores})
         except BaseException:
@@ -93,7 +98,7 @@ class Pairs:
         self.timed = [Timed(c) for c in comparisons]
         self.budget = run.embedded.budget
         self.random = random.Random(f"{run.embedded.digest}/{run.run}")
-        self.caches = {side: run.cache_folder(f"timing-{side}") for side in run.sides}
+        self.caches = {side: run.timing_cache(side) for side in run.sides}
 
     def all(self) -> dict[str, str | None]:
         """Times everything: {cell: why it could not be measured, or None}."""
@@ -143,11 +148,14 @@ class Pairs:
         return False
 
     def _wants_more(self, one: Timed, stage: str) -> bool:
-        if one.over is not None or one.spent_s >= float(self.budget["cell_s"]) or self.run.out_of_time():
+        """Whether a comparison is open. The fewest pairs are taken even where that is more than the cell's time."""
+        if one.over is not None or self.run.out_of_time():
             return False
-        if stage == "confirm":
-            return self._confirming(one)
-        return "continue" in self._decisions(one)
+        enough = float(self.budget["cell_s"])
+        few = len(self.run.past.pairs(one.cell, one.against, stage)) < int(self.budget["min_pairs"])
+        if one.spent_s >= (3 * enough if few else enough):
+            return False
+        return self._confirming(one) if stage == "confirm" else "continue" in self._decisions(one)
 
     def _until_decided(self, timed: list[Timed]) -> None:
         for stage in ("measure", "confirm"):
@@ -248,9 +256,15 @@ class Pairs:
         for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
             if answer["compiles"]:
                 worker.ask("compile", sides.limit, name=name)
+        self._lay_out(sides, one)
         warm = sides.both("warm", {"name": "a"}, {"name": "b"})
         if not one.calls:
             self._shape(one, min(warm[0]["call_ns"], warm[1]["call_ns"]), max(warm[0]["call_ns"], warm[1]["call_ns"]))
+
+    def _lay_out(self, sides: Sides, one: Timed) -> None:
+        """Puts both sides' tensors elsewhere, after the same random padding."""
+        one.padding = self.random.randrange(PADDING_BYTES)
+        sides.both("relayout", {"name": "a", "padding": one.padding}, {"name": "b", "padding": one.padding})
 
     def _same_work(self, one: Timed, opened: tuple[Any, Any]) -> None:
         made = self.run.past.frozen[one.cell]
@@ -265,33 +279,35 @@ class Pairs:
         one.calls, one.samples = block_shape(fast_ns, float(self.budget["block_ms"]))
         round_s = 2 * one.calls * one.samples * slow_ns * 1e-9
         allowed = float(self.budget["cell_s"]) / (int(self.budget["min_pairs"]) + 1)
-        affordable = max(3, int(allowed / max(round_s, 1e-9)))
-        one.rounds = max(3, min(int(self.budget["rounds"]), affordable))
+        affordable = max(FEWEST_ROUNDS, int(allowed / max(round_s, 1e-9)))
+        one.rounds = max(FEWEST_ROUNDS, min(int(self.budget["rounds"]), affordable))
         one.builds = max(1, min(int(self.budget["builds"]), affordable // one.rounds))
 
     def _build(self, sides: Sides, one: Timed, stage: str, pair: int, build: int) -> None:
-        padding = self.random.randrange(PADDING_BYTES)
-        sides.both("relayout", {"name": "a", "padding": padding}, {"name": "b", "padding": padding})
-        sides.both("warm", {"name": "a"}, {"name": "b"})
+        if build:  # the first one was laid out and warmed when it was opened
+            self._lay_out(sides, one)
+            sides.both("warm", {"name": "a"}, {"name": "b"})
         rounds, preempted = [], {"a": 0, "b": 0}
         for _ in range(one.rounds):
             order = self.random.choice(("ab", "ba"))
             taken: dict[str, list[float]] = {}
             for name in order:
-                taken[name] = self._block(sides, one, name, 0.0, preempted)
+                taken[name] = self._block(sides, one, name, [], preempted)[0]
             rounds.append({"order": order, "a_ns": taken["a"], "b_ns": taken["b"]})
-        self._record(one, stage, pair, build, sides.names, rounds, padding, preempted, None)
+        self._record(one, stage, pair, build, sides.names, rounds, preempted, None)
 
-    def _block(self, sides: Sides, one: Timed, name: str, plant: float, preempted: dict[str, int]) -> list[float]:
+    def _block(
+        self, sides: Sides, one: Timed, name: str, plants: list[float], preempted: dict[str, int]
+    ) -> list[list[float]]:
         worker = sides.a if name == "a" else sides.b
-        answer = worker.ask("block", sides.limit, name=name, calls=one.calls, samples=one.samples, plant=plant)
+        answer = worker.ask("block", sides.limit, name=name, calls=one.calls, samples=one.samples, plants=plants)
         preempted[name] += int(answer["preempted"])
-        taken: list[float] = answer["ns"]
-        self.run.timed_ns += math.fsum(taken) * one.calls
+        taken: list[list[float]] = answer["ns"]
+        self.run.timed_ns += math.fsum(taken[-1]) * one.calls
         return taken
 
     def _record(
-        self, one: Timed, stage: str, pair: int, build: int, names: tuple[str, str], rounds: list[Any], padding: int,
+        self, one: Timed, stage: str, pair: int, build: int, names: tuple[str, str], rounds: list[Any],
         preempted: dict[str, int], planted: float | None,
     ) -> None:  # fmt: skip
         body = {
@@ -308,7 +324,7 @@ class Pairs:
             "calls": one.calls,
             "items": one.items,
             "items_unit": one.items_unit,
-            "padding": padding,
+            "padding": one.padding,
             "preempted": dict(preempted),
             "clock": self.run.clock,
         }
@@ -338,25 +354,27 @@ class Pairs:
         for one in timed:
             self._conclude_control(one)
 
-    def _plants(self, one: Timed) -> list[float]:
-        return sorted({p for p in (planted_change(gate) for gate in one.comparison.gates) if p is not None})
+    def _plants(self, one: Timed) -> dict[str, float]:
+        """{metric: ratio to plant}."""
+        wanted = {gate["metric"]: planted_change(gate) for gate in one.comparison.gates}
+        return {metric: ratio for metric, ratio in wanted.items() if ratio is not None}
 
     def _control_wants_more(self, one: Timed) -> bool:
-        enough = float(self.budget["cell_s"]) * CONTROL_SHARE
-        if one.over is not None or one.spent_s >= enough or self.run.out_of_time() or not self._plants(one):
-            return False
-        if all((one.cell, gate["metric"], "planted") in self.run.past.controls for gate in one.comparison.gates
-               if planted_change(gate) is not None):  # fmt: skip
+        plants = self._plants(one)
+        done = all((one.cell, metric, "planted") in self.run.past.controls for metric in plants)
+        if one.over is not None or self.run.out_of_time() or done:
             return False
         pairs = len(self.run.past.pairs(one.cell, one.against, "same"))
+        in_time = one.spent_s < float(self.budget["cell_s"]) * CONTROL_SHARE
         if pairs < CONTROL_PAIRS:
-            return True
-        return pairs < int(self.budget["max_pairs"]) and not self._planted_seen(one)
+            return in_time or pairs < FEWEST_CONTROL_PAIRS
+        return in_time and pairs < int(self.budget["max_pairs"]) and not self._planted_seen(one)
 
     def _planted_seen(self, one: Timed) -> bool:
         """Whether the stopping rule calls every planted regression a failure candidate."""
+        plants = self._plants(one)
         for gate in one.comparison.gates:
-            plant = planted_change(gate)
+            plant = plants.get(gate["metric"])
             if plant is None:
                 continue
             held = self.run.past.pairs(one.cell, one.against, "planted", plant)
@@ -374,13 +392,9 @@ class Pairs:
         pair = self.run.past.next_pair(one.cell, one.against, "same")
         try:
             self._open(sides, one)
-            plants = self._plants(one)
-            builds = max(1, one.builds // 2)
-            allowed = float(self.budget["cell_s"]) * CONTROL_SHARE / CONTROL_PAIRS
-            for build in range(builds):
+            plants = sorted(set(self._plants(one).values()))
+            for build in range(max(1, one.builds // 2)):
                 self._control_build(sides, one, pair, build, plants)
-                if time.monotonic() - begin > allowed:
-                    break
             sides.both("close", {"name": "a"}, {"name": "b"})
             return True
         except Unable as reason:
@@ -394,31 +408,38 @@ class Pairs:
             self.run.ledger.sync()
 
     def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
-        """Rounds of one plain block of a, one of b, and one of b for each planted ratio, in random order."""
-        padding = self.random.randrange(PADDING_BYTES)
-        sides.both("relayout", {"name": "a", "padding": padding}, {"name": "b", "padding": padding})
-        sides.both("warm", {"name": "a"}, {"name": "b"})
+        """Rounds of a block of a, one of b, and one of b with planted work, in random order."""
+        if build:
+            self._lay_out(sides, one)
+            sides.both("warm", {"name": "a"}, {"name": "b"})
         preempted = {"a": 0, "b": 0}
-        rounds: dict[float | None, list[Any]] = {None: [], **{plant: [] for plant in plants}}
-        for _ in range(one.rounds):
-            blocks: list[float | str | None] = ["a", None, *plants]
+        same: list[Any] = []
+        planted: dict[float, list[Any]] = {plant: [] for plant in plants}
+        for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
+            blocks = ["a", "b", "planted"]
             self.random.shuffle(blocks)
-            taken: dict[Any, list[float]] = {}
-            for block in blocks:
-                name, plant = ("a", 0.0) if block == "a" else ("b", float(block or 0.0))
-                taken[block] = self._block(sides, one, name, plant, preempted)
-            for block in rounds:
-                order = "ab" if blocks.index("a") < blocks.index(block) else "ba"
-                rounds[block].append({"order": order, "a_ns": taken["a"], "b_ns": taken[block]})
-        for block, held in rounds.items():
-            stage = "same" if block is None else "planted"
-            self._record(one, stage, pair, build, sides.names, held, padding, preempted, block)
+            taken = {
+                block: self._block(
+                    sides, one, "a" if block == "a" else "b", plants if block == "planted" else [], preempted
+                )
+                for block in blocks
+            }
+            first = blocks.index("a")
+            order = "ab" if first < blocks.index("b") else "ba"
+            same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})
+            order = "ab" if first < blocks.index("planted") else "ba"
+            for plant, times in zip(plants, taken["planted"], strict=True):
+                planted[plant].append({"order": order, "a_ns": taken["a"][0], "b_ns": times})
+        self._record(one, "same", pair, build, sides.names, same, preempted, None)
+        for plant, rounds in planted.items():
+            self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant)
 
     def _conclude_control(self, one: Timed) -> None:
         """Writes what the judge needs to hold the controls, and keeps the spread between equal pairs."""
         past = self.run.past
+        plants = self._plants(one)
         for gate in one.comparison.gates:
-            plant = planted_change(gate)
+            plant = plants.get(gate["metric"])
             if plant is None:
                 continue
             metric = gate["metric"]

@@ -85,7 +85,7 @@ class Rehearsal:
         if held is None or held.ended:
             held = self.run.start(side, "rehearsal")
             self.workers[side] = held
-            self.hello[side] = held.ask("hello", self.run.timeout_s)["environment"]
+            self.hello[side] = held.ask("hello", self.run.start_timeout_s)["environment"]
         return held
 
     def _opened(self, side: str, cell: str) -> Worker:
@@ -158,7 +158,7 @@ class Rehearsal:
         def throw() -> dict[str, Any]:
             worker = run.start(run.candidate, "switch", extra=lane["disable_env"])
             try:
-                worker.ask("hello", run.timeout_s)
+                worker.ask("hello", run.start_timeout_s)
                 worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
                 worker.ask("first", run.timeout_s, name="own")
             finally:

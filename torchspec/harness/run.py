@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from .chain import Ledger
+from .chain import EvidenceError, Ledger
 from .embedded import Embedded
 from .environ import usable_cores, worker_environment
 from .past import Past, figure_key
@@ -40,8 +41,12 @@ class Run:
         self.environments: dict[str, dict[str, Any]] = {}
         self.workers: list[Worker] = []
         self._started = 0
+        self._lock = threading.RLock()
+        self._stopped = False
         self._maker: Worker | None = None
         self.timeout_s = float(embedded.budget["timeout_s"])
+        #: Starting an interpreter and importing torch is not the work; a cold disk may make it slow.
+        self.start_timeout_s = max(self.timeout_s, 120.0)
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -61,6 +66,10 @@ class Run:
         place.mkdir(parents=True, exist_ok=True)
         return place
 
+    def timing_cache(self, side: str) -> Path:
+        """The compiler cache that all timing workers of a side share."""
+        return self.cache_folder(f"timing-{side}")
+
     def start(
         self,
         side: str,
@@ -71,8 +80,9 @@ class Run:
         extra: dict[str, str] | None = None,
     ) -> Worker:
         """A fresh worker of a side. Without `cache` its compiler cache is new and empty."""
-        self._started += 1
-        name = f"{self._started:03d}-{side}-{purpose}"
+        with self._lock:
+            self._started += 1
+            name = f"{self._started:03d}-{side}-{purpose}"
         tmp = self.scratch / name
         tmp.mkdir(parents=True, exist_ok=True)
         env = worker_environment(
@@ -85,16 +95,23 @@ class Run:
         )
         arguments = {"team": str(self.team), "digests": self.team_digests}
         log = self.logs / f"{name}.log"
-        worker = Worker(self.pythons[side], self.harness, side, arguments, env, log, tmp)
-        self.workers = [one for one in self.workers if not one.ended]
-        self.workers.append(worker)
+        with self._lock:
+            self._check_going()
+            worker = Worker(self.pythons[side], self.harness, side, arguments, env, log, tmp)
+            self.workers = [one for one in self.workers if not one.ended]
+            self.workers.append(worker)
         return worker
+
+    def _check_going(self) -> None:
+        """A thread that is still at work when the run has been stopped must not start or write anything more."""
+        if self._stopped and threading.current_thread() is not threading.main_thread():
+            raise EvidenceError("the run was stopped")
 
     def maker(self) -> Worker:
         """The baseline's worker that makes inputs, weights and references, for all cells."""
         if self._maker is None or self._maker.ended:
             self._maker = self.start("baseline", "freeze")
-            self._maker.ask("hello", self.timeout_s)
+            self._maker.ask("hello", self.start_timeout_s)
         return self._maker
 
     def kill_all(self) -> None:
@@ -102,7 +119,9 @@ class Run:
             worker.kill()
 
     def clean_up(self) -> None:
-        """Ends every worker and removes what only this run needed."""
+        """Ends every worker and removes what only this run needed. Nothing is started after it."""
+        with self._lock:
+            self._stopped = True
         self.kill_all()
         with contextlib.suppress(OSError):
             shutil.rmtree(self.scratch)
@@ -111,18 +130,21 @@ class Run:
 
     def write(self, kind: str, body: dict[str, Any], sync: bool = True) -> int:
         """Appends a record; a figure that is already there is left out. Gives the record's number."""
-        if kind in ("sample", "fact", "unsupported") and figure_key(kind, body) in self.past.figures:
-            return -1
-        record = self.ledger.append(kind, body)
-        self.past.note(kind, record["body"], record["seq"])
-        if sync:
-            self.ledger.sync()
-        return int(record["seq"])
+        with self._lock:
+            self._check_going()
+            if kind in ("sample", "fact", "unsupported") and figure_key(kind, body) in self.past.figures:
+                return -1
+            record = self.ledger.append(kind, body)
+            self.past.note(kind, record["body"], record["seq"])
+            if sync:
+                self.ledger.sync()
+            return int(record["seq"])
 
     def write_all(self, records: list[tuple[str, dict[str, Any]]]) -> None:
-        for kind, body in records:
-            self.write(kind, body, sync=False)
-        self.ledger.sync()
+        with self._lock:
+            for kind, body in records:
+                self.write(kind, body, sync=False)
+            self.ledger.sync()
 
     def side_failed(self, cell: str | None, failure: WorkerFailed, side: str, other_side_ran: bool) -> int:
         """Records a failure; gives how often this side has now failed in this cell."""

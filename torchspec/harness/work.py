@@ -87,6 +87,8 @@ class Work:
     items_unit = "calls"
     input_gradients = False
     timed_optimizer = False
+    #: Whether the output is a scalar loss already, so that no cotangents are needed to go backward.
+    scalar = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -153,7 +155,7 @@ class Work:
         module = self.module(None)
         weights = convert(dict(module.state_dict()), dtype=dtype)
         cotangents: dict[str, Any] = {}
-        if self.task.mode == "train":
+        if self.task.mode == "train" and not self.scalar:
             frozen = {"inputs": inputs, "weights": weights, "cotangents": {}}
             job = self.job(frozen, "infer", self.reference(), torch.device("cpu"), torch.float64)
             output = job.forward()

@@ -20,6 +20,7 @@ class LinearCrossEntropy(Work):
     kind = "linear_cross_entropy"
     items_unit = "tokens"
     input_gradients = True
+    scalar = True
 
     def inputs(self) -> Any:
         import torch

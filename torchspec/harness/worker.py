@@ -212,12 +212,13 @@ class Bench:
         with job.ambient():
             return {"call_ns": warm_up(step)}
 
-    def block(self, name: str, calls: int, samples: int, plant: float = 0.0) -> dict[str, Any]:
-        """One timed block: per-call nanoseconds of each sample, and how often the system took the core away."""
+    def block(self, name: str, calls: int, samples: int, plants: list[float]) -> dict[str, Any]:
+        """One timed block: per-call nanoseconds (a list for each of `plants`, else one list), and how often the system
+        took the core away meanwhile."""
         job = self.jobs[name]
         before = involuntary_switches()
         with job.ambient():
-            taken = self.device.sample(job.step, calls, samples, plant)
+            taken = self.device.sample(job.step, calls, samples, plants)
         return {"ns": taken, "preempted": involuntary_switches() - before}
 
     def close(self, name: str) -> dict[str, Any]:

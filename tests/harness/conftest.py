@@ -1,0 +1,120 @@
+"""Plans for the harness's tests, and an emitted harness file from one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchspec.core.canon import digest, sha256_hex
+from torchspec.emit.bundle import emit
+from torchspec.model.plan import (
+    Backend,
+    Budget,
+    Cell,
+    Entry,
+    Frozen,
+    Gate,
+    Limit,
+    Plan,
+    Rollback,
+    Side,
+    TeamFile,
+    Upgrade,
+    Workload,
+)
+
+LIMITS = {
+    "latency.p50": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
+    "throughput": Limit("drop", "<=", 0.5, "%", "drop <= 50 %"),
+    "memory.driver_peak": Limit("growth", "<=", 0.1, "%", "growth <= 10 %"),
+    "memory.allocated_peak": Limit("growth", "<=", 0.1, "%", "growth <= 10 %"),
+    "determinism.output": Limit("identical", None, None, None, "identical"),
+    "runs": Limit("holds", None, None, None, "holds"),
+    "export.roundtrip": Limit("holds", None, None, None, "holds"),
+    "compile.time": Limit("growth", "<=", 0.25, "%", "growth <= 25 %"),
+    "compile.graph_breaks": Limit("increase", "<=", 0.0, "1", "increase <= 0"),
+}
+QUICK = Budget(cell_s=4.0, run_s=300.0, min_pairs=2, max_pairs=2, builds=2, rounds=3, block_ms=2.0, timeout_s=60.0)
+
+
+def _cell(workload: str, mode: str, axes: dict[str, Any], backend: str) -> Cell:
+    label = f"{workload} {backend} {mode}"
+    return Cell(digest([workload, mode, axes, backend])[:12], workload, backend, mode, axes, label)  # type: ignore[arg-type]
+
+
+def _gates(cells: Iterable[Cell], metrics: Iterable[str]) -> tuple[Gate, ...]:
+    ids = tuple(cell.id for cell in cells)
+    made = []
+    for metric in metrics:
+        limit = LIMITS.get(metric, Limit("absolute", "<=", 1e-4, "1", "<= 1e-4"))
+        against = "cpu.float64" if metric.startswith("error.") else None
+        repeats = 4 if metric.startswith("determinism.") else None
+        made.append(Gate(metric, "all", metric, limit, against, None, repeats, "defer", None, ids, metric))
+    return tuple(made)
+
+
+def build_plan(
+    workloads: Iterable[tuple[str, str, str, dict[str, Any]]],
+    metrics: Iterable[str] = ("runs",),
+    *,
+    team: dict[str, str] | None = None,
+    options: dict[str, Any] | None = None,
+    budget: Budget = QUICK,
+    backends: tuple[str, ...] = ("cpu",),
+    torch: tuple[str | None, str | None] = (None, None),
+    reload: tuple[str, ...] | None = None,
+) -> Plan:
+    """A plan of `workloads` (name, kind, mode, axes); python takes its entry from the team file `name`.py."""
+    rows = list(workloads)
+    files = tuple(TeamFile(path, sha256_hex(text.encode()), text) for path, text in (team or {}).items())
+    cells = tuple(_cell(name, mode, axes, backend) for backend in backends for name, _, mode, axes in rows)
+    kinds = {name: kind for name, kind, _, _ in rows}
+    return Plan(
+        schema="torchspec.plan/1",
+        name="sample",
+        compiler="0.0.0",
+        spec=(),
+        upgrade=Upgrade("title", "owner", "asks", None, None),
+        params=(),
+        frozen=Frozen(None, (), {}, {}, 7),
+        baseline=Side("baseline", "baseline", torch[0], None, None),
+        candidates=(Side("candidate", "candidate", torch[1], None, None, ("*",)),),
+        backends=tuple(Backend(name, "required", 1) for name in backends),
+        sources=(),
+        claims=(),
+        workloads=tuple(
+            Workload(n, k, None, Entry(f"{n}.py", "build") if k == "python" else None, None, None, options or {})
+            for n, k in kinds.items()
+        ),
+        lanes=(),
+        cells=cells,
+        gates=_gates(cells, metrics),
+        waivers=(),
+        together=(),
+        exclusions=(),
+        rollback=None if reload is None else Rollback("baseline", 600.0, reload),  # type: ignore[arg-type]
+        budget=budget,
+        files=files,
+        meta={},
+    )
+
+
+@pytest.fixture
+def make_plan() -> Callable[..., Plan]:
+    return build_plan
+
+
+@pytest.fixture
+def harness_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes the harness of a plan's first backend and gives its path."""
+
+    def write(plan: Plan, backend: str | None = None) -> Path:
+        name = backend or plan.backends[0].name
+        path = tmp_path / f"{name}.py"
+        path.write_text(emit(plan)[name], encoding="utf-8")
+        return path
+
+    return write

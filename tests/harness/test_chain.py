@@ -1,0 +1,90 @@
+"""The ledger that the harness writes: the chain, torn tails, a full disk, one writer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from torchspec import ledger as tool_ledger
+from torchspec.core import canon
+from torchspec.harness.chain import EvidenceError, Ledger, canonical, plain, seal
+
+
+def written(path: Path, count: int) -> Ledger:
+    ledger = Ledger(path, "r-1")
+    for number in range(count):
+        ledger.append("note", {"number": number, "text": "naïve ✓ \u2028"})
+    ledger.sync()
+    return ledger
+
+
+def test_tool_and_harness_share_one_canonical_form() -> None:
+    value = {"b": [1, 2.5, None, True, 'é\u2028"\\'], "a": {"z": -0.0, "y": 1e-300, "x": 10**30}}
+    assert canonical(value) == canon.canonical(value)
+    assert seal(0, "t", "r", "note", value, "0" * 64)["hash"] == canon.digest(
+        {"v": 1, "seq": 0, "time": "t", "run": "r", "kind": "note", "body": value, "prev": "0" * 64}
+    )
+
+
+def test_the_tool_verifies_what_the_harness_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written(path, 5).close()
+    report = tool_ledger.verify(path)
+    assert report.count == 5
+    assert not report.problems
+
+
+def test_a_torn_tail_is_cut_off_and_reported(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written(path, 3).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    again = Ledger(path, "r-2")
+    records = list(again.records())
+    assert [r["seq"] for r in records] == [0, 1, 2]
+    assert records[2]["kind"] == "note"
+    assert records[2]["body"]["what"] == "torn tail cut off"
+    assert records[2]["body"]["bytes"] == len(whole) - 20 - len(b"".join(whole.splitlines(keepends=True)[:2]))
+    again.close()
+
+
+@pytest.mark.parametrize("place", [30, 200, -300])
+def test_a_changed_byte_before_the_tail_is_refused(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written(path, 4).close()
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(EvidenceError, match="does not hold at record"):
+        Ledger(path, "r-2")
+    assert path.read_bytes() == bytes(data)
+
+
+def test_two_writers_do_not_share_a_ledger(tmp_path: Path) -> None:
+    first = written(tmp_path / "ledger.jsonl", 1)
+    with pytest.raises(EvidenceError, match="another run is writing"):
+        Ledger(tmp_path / "ledger.jsonl", "r-2")
+    first.close()
+    Ledger(tmp_path / "ledger.jsonl", "r-2").close()
+
+
+def test_a_full_disk_says_so(tmp_path: Path) -> None:
+    ledger = written(tmp_path / "ledger.jsonl", 2)
+    ours, ledger._fd = ledger._fd, os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(EvidenceError, match="no space left"):
+        ledger.append("note", {})
+    os.close(ledger._fd)
+    ledger._fd = ours
+    assert ledger.append("note", {})["seq"] == 2
+    ledger.close()
+    assert not tool_ledger.verify(tmp_path / "ledger.jsonl").problems
+
+
+def test_floats_that_are_not_finite_travel_as_words() -> None:
+    assert plain({"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (1, "\ud800")}) == {
+        "a": "nan",
+        "b": ["inf", "-inf"],
+        "c": [1, "?"],
+    }

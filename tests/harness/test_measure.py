@@ -1,0 +1,62 @@
+"""Timed samples, planted work and the shape of a block."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+
+from torchspec.harness.measure import SHORTEST_SAMPLE_NS, block_shape, timed_samples, warm_up
+
+
+def spin(ns: int) -> None:
+    end = time.perf_counter_ns() + ns
+    while time.perf_counter_ns() < end:
+        pass
+
+
+def test_planted_work_is_exactly_the_ratio_asked_for() -> None:
+    plain, ten, fifty = timed_samples(lambda: spin(200_000), 1, 20, [0.0, 0.1, 0.5], None)
+    for ratio, planted in ((1.1, ten), (1.5, fifty)):
+        reached = sorted(more / own for own, more in zip(plain, planted, strict=True))
+        assert reached[0] >= ratio
+        assert reached[len(reached) // 2] < ratio + 0.02
+
+
+def test_collection_is_off_while_timing_and_comes_back() -> None:
+    seen: list[bool] = []
+    timed_samples(lambda: seen.append(gc.isenabled()), 3, 2, [], None)
+    assert seen == [False] * 6
+    assert gc.isenabled()
+
+
+def test_collection_comes_back_after_an_error() -> None:
+    def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        timed_samples(fail, 1, 1, [], None)
+    assert gc.isenabled()
+
+
+def test_the_clock_is_read_after_the_device_is_done() -> None:
+    order: list[str] = []
+    timed_samples(lambda: order.append("step"), 1, 1, [], lambda: order.append("synchronise"))
+    assert order == ["synchronise", "step", "synchronise"]
+
+
+@pytest.mark.parametrize("call_ns", [0.5, 40.0, 900.0, 20_000.0, 600_000.0, 5e6, 4e9])
+def test_a_block_lasts_about_what_was_asked(call_ns: float) -> None:
+    calls, samples = block_shape(call_ns, 10.0)
+    assert calls * max(call_ns, 1.0) >= SHORTEST_SAMPLE_NS or calls == 1
+    assert samples >= 1
+    if call_ns < 5e6:
+        assert 7e6 <= calls * samples * max(call_ns, 1.0) <= 15e6
+
+
+def test_warming_up_ends_for_slow_and_for_fast_work() -> None:
+    begin = time.perf_counter()
+    assert warm_up(lambda: time.sleep(0.06), at_most_s=0.05) > 5e7
+    assert warm_up(lambda: None, at_least_s=0.01) < 1e5
+    assert time.perf_counter() - begin < 1
