@@ -21,6 +21,8 @@ from torchspec.model.registration import CodeState, GitState
 if TYPE_CHECKING:
     import git
 
+#: No replaced objects and no grafts: they make another commit look like an ancestor without changing one of them.
+_PLAIN = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 
 
@@ -44,6 +46,7 @@ def repository(path: Path) -> Iterator[git.Repo]:
         raise NoRepository(f"the git repository cannot be read: {_first_line(error)}") from None
     try:
         with repo:
+            repo.git.update_environment(**_PLAIN)
             if repo.bare or repo.working_tree_dir is None:
                 raise NoRepository("the git repository has no work tree")
             yield repo
@@ -153,7 +156,7 @@ def last_change(repo: git.Repo, commit: str, names: Sequence[str]) -> str | None
     """The newest commit, at or before `commit`, that touched any of `names` (relative to the work tree), or None."""
     if not names:
         return None
-    return repo.git.log("-1", "--format=%H", commit, "--", *pathspecs(names)) or None
+    return repo.git.rev_list("--max-count=1", commit, "--", *pathspecs(names)) or None
 
 
 def pathspecs(names: Sequence[str]) -> list[str]:
@@ -222,3 +225,16 @@ def without_credentials(url: str) -> str | None:
     if not colon or "/" in host or "\\" in host or len(host) == 1:
         return None
     return f"{host.rpartition('@')[2]}:{path}"
+
+
+def user_name() -> str | None:
+    """The name that git commits with here, or None."""
+    import subprocess
+
+    try:
+        said = subprocess.run(
+            ["git", "config", "--get", "user.name"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.stdout.strip() or None

@@ -5,6 +5,7 @@ Must not make keys (`keys` does) and must not sign. A private key that others ca
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,13 @@ def load_key(
 ) -> Result[SigningKey]:
     """Loads a key by its name in the key folder, or from a file (PEM or PKCS#12) when `source` is a path.
 
-    A string with a path separator or a suffix is a path. `now` (default: the clock, UTC) is the moment for which the
+    What has a separator or a suffix is a path, and so is what names a file that is there. `passphrase` is by default
+    that of $TORCHSPEC_KEY_PASSPHRASE, if set. `now` (default: the clock, UTC) is the moment for which the
     certificate must be valid. Diagnostics: TS811 to TS815.
     """
     folder = folder or keys.key_folder()
     path = Path(source).expanduser()
-    by_name = isinstance(source, str) and path.name == source and not path.suffix
+    by_name = path.name == str(source) and not path.suffix and not path.is_file()
     if by_name:
         path = folder / f"{source}.key.pem"
     if not path.is_file():
@@ -45,6 +47,8 @@ def load_key(
         data = path.read_bytes()
     except OSError as error:
         return Result(None, (Diagnostic("TS813", f"{path} cannot be read: {error.strerror}"),))
+    if passphrase is None and (given := os.environ.get("TORCHSPEC_KEY_PASSPHRASE")):
+        passphrase = given.encode()
     is_pem = b"-----BEGIN" in data
     try:
         private, certificates = (_pem if is_pem else _pkcs12)(data, passphrase)

@@ -13,7 +13,7 @@ from torchspec.provenance.terms import Difference
 if TYPE_CHECKING:
     import git
 
-_SIGNATURES = ("-----BEGIN PGP SIGNATURE-----", "-----BEGIN SSH SIGNATURE-----", "-----BEGIN SIGNED MESSAGE-----")
+_PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv")
 _SECOND = timedelta(seconds=1)  # git keeps whole seconds
 
 
@@ -39,7 +39,7 @@ def term_lines(changed: Iterable[Difference]) -> list[str]:
 
 def diff(repo: git.Repo, before: str, after: str, names: Sequence[str], what: str) -> list[str]:
     """The text diff of the spec's files between two commits, under a heading; empty where they are the same."""
-    text = repo.git.diff("--no-color", "--no-ext-diff", before, after, "--", *gits.pathspecs(names))
+    text = repo.git.diff(*_PLAIN, before, after, "--", *gits.pathspecs(names))
     if not text:
         return []
     dates = (gits.commit_time(repo.commit(before)), gits.commit_time(repo.commit(after)))
@@ -54,11 +54,10 @@ def changes_since(
     What a run builds on is no later change. Stashes are left out: nothing ran from them. `until` leaves out commits
     that are dated later.
     """
-    shown = repo.git.log(
+    shown = repo.git.rev_list(
         "--exclude=refs/stash",
         "--all",
         "--full-history",
-        "--format=%H",
         *[f"^{commit}" for commit in dict.fromkeys(known)],
         "--",
         *gits.pathspecs(names),
@@ -72,9 +71,9 @@ def changes_since(
         branches = repo.git.for_each_ref(
             "--contains", commit, "--format=%(refname:short)", "refs/heads", "refs/remotes"
         )
-        changed = repo.git.show("--format=", "--name-only", commit, "--", *gits.pathspecs(names)).split("\n")
-        text = repo.git.show("--format=", "--no-color", "--no-ext-diff", commit, "--", *gits.pathspecs(names))
-        lines = [f"# commit {commit[:12]} of {at}", *text.splitlines()]
+        patch = ("--format=", "--no-show-signature", "--diff-merges=first-parent", *_PLAIN, commit, "--")
+        changed = repo.git.show("--name-only", "-z", *patch, *gits.pathspecs(names)).strip("\0").split("\0")
+        lines = [f"# commit {commit[:12]} of {at}", *repo.git.show(*patch, *gits.pathspecs(names)).splitlines()]
         found.append(Later(commit, at, ", ".join(branches.split()[:3]), ", ".join(changed[:3]), lines))
     return found
 
@@ -84,15 +83,14 @@ def signed_tags(repo: git.Repo, commit: str, held: Sequence[str]) -> list[str]:
     import git
 
     found = []
-    for tag in repo.tags:
-        if tag.tag is None or not any(mark in str(tag.tag.message) for mark in _SIGNATURES):
-            continue
-        target = tag.commit.hexsha
-        if not gits.is_ancestor(repo, commit, target) or not all(gits.is_ancestor(repo, target, run) for run in held):
+    form = "--format=%(refname:strip=2)%09%(if)%(contents:signature)%(then)signed%(end)"
+    for line in repo.git.for_each_ref("--contains", commit, form, "refs/tags").splitlines():
+        name, _, signed = line.partition("\t")
+        if not signed or not all(gits.is_ancestor(repo, f"refs/tags/{name}", run) for run in held):
             continue
         try:
-            repo.git.verify_tag(tag.name)
-            found.append(f"signed tag {tag.name}")
+            repo.git.verify_tag(name)
+            found.append(f"signed tag {name}")
         except git.GitCommandError:
-            found.append(f"signed tag {tag.name} (its signature could not be checked here)")
+            found.append(f"signed tag {name} (its signature could not be checked here)")
     return found

@@ -11,7 +11,7 @@ import pytest
 from memos import make_key, small_pdf
 from pypdf import PdfReader, PdfWriter
 
-from torchspec.provenance import pades
+from torchspec.provenance import keyfile, keys, pades
 from torchspec.provenance.keys import SigningKey
 
 
@@ -178,3 +178,47 @@ def test_a_certificate_put_in_place_of_the_signers(signed: bytes, tmp_path: Path
     faked = signed[:start] + fake.ljust(end - start, b"0") + signed[end:]
     assert len(faked) == len(signed)
     assert problem(faked)
+
+
+def test_the_frame_that_a_signature_does_not_cover_cannot_change(signed: bytes, key: SigningKey) -> None:
+    """Versions, the list of digests, the signer's name beside the certificate: none of it is signed in CMS."""
+    start, end = gap(signed)
+    raw = bytes.fromhex(signed[start:end].decode())
+    name = key.certificate.issuer.public_bytes()
+    beside = raw.rindex(name, 0, raw.rindex(name))  # the signer's name beside the certificate, before the signed parts
+    for position in (*range(60), *range(beside - 12, beside + len(name) + 40)):
+        changed = bytearray(raw)
+        changed[position] ^= 0x20
+        found = pades.read_pdf(signed[:start] + bytes(changed).hex().upper().encode() + signed[end:])
+        assert found.problem is not None, f"byte {position} changed and was not found"
+
+
+def test_letters_of_the_other_case_are_found(signed: bytes) -> None:
+    start, end = gap(signed)
+    assert problem(signed[:start] + signed[start:end].lower() + signed[end:])
+
+
+def test_a_timestamp_of_a_test_authority(key: SigningKey, tmp_path: Path) -> None:
+    """The authority is pyHanko's dummy, in this process; the token and its place in the PDF are real."""
+    from datetime import UTC, datetime
+
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from pyhanko.sign.timestamps import DummyTimeStamper
+
+    private = rsa.generate_private_key(65537, 2048)
+    certificate = keys._self_signed(private, "Test authority", None, datetime.now(UTC), 30)
+    path = tmp_path / "authority.pem"
+    secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    path.chmod(0o600)
+    loaded = keyfile.load_key(path)
+    assert loaded.value is not None
+    signer = pades._signer(loaded.value)
+    moment = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+    authority = DummyTimeStamper(signer.signing_cert, signer.signing_key, fixed_dt=moment)
+    made = pades.sign_pdf(small_pdf(), key, reason="x", timestamper=authority)
+    assert made.value is not None
+    found = pades.read_pdf(made.value)
+    assert found.problem is None
+    assert found.timestamp == "2026-12-01T12:00:00Z"

@@ -191,6 +191,53 @@ def test_rewritten_history_is_found(project: Project) -> None:
     reason(project.registration(locked), "r-1", "not in the repository")
 
 
+def test_a_replaced_commit_hides_nothing(project: Project) -> None:
+    """`git replace` makes the loosened spec look like an ancestor of the run's commit; it is not."""
+    project.run(project.compile())
+    ran = run_git(project.root, "rev-parse", "HEAD")
+    project.write_spec(LOOSER, at="2020-01-01T00:00:00Z")
+    run_git(project.root, "replace", "--graft", ran, run_git(project.root, "commit-tree", "HEAD^{tree}", "-m", "x"))
+    found = project.registration(project.compile())
+    reason(found, "does not come before commit", "run r-1")
+
+
+@pytest.mark.parametrize("where", ["before the run", "after the run"])
+def test_a_signed_tag_strengthens_only_what_came_before_the_run(project: Project, where: str) -> None:
+    def tag() -> None:
+        body = f"object {run_git(project.root, 'rev-parse', 'HEAD')}\ntype commit\ntag registered\n"
+        body += "tagger team <team@example.org> 1577966400 +0000\n\nlimits\n"
+        body += "-----BEGIN PGP SIGNATURE-----\n\nmade up: no key signed this\n-----END PGP SIGNATURE-----\n"
+        (project.root / ".git" / "body").write_text(body)
+        made = run_git(project.root, "hash-object", "-t", "tag", "-w", "--literally", ".git/body")
+        run_git(project.root, "update-ref", "refs/tags/registered", made)
+
+    run_git(project.root, "tag", "plain")
+    run_git(project.root, "tag", "-a", "-m", "no signature", "annotated")
+    locked = project.compile()
+    if where == "before the run":
+        tag()
+    project.run(locked)
+    if where == "after the run":
+        (project.root / "more").write_text("x")
+        run_git(project.root, "add", "more")
+        run_git(project.root, "commit", "-q", "-m", "more", at="2020-01-03T00:00:00Z")
+        tag()
+    found = project.registration(locked)
+    assert found.status == "confirmatory"
+    wanted = ("signed tag registered (its signature could not be checked here)",) if where == "before the run" else ()
+    assert found.strengthened_by == wanted
+
+
+def test_configuration_of_git_changes_nothing(project: Project) -> None:
+    project.run(project.compile(limit=1.0))
+    project.write_spec(LOOSER, at="2090-01-01T00:00:00Z")
+    plain = project.registration(project.compile(limit=2.0))
+    for name, value in [("log.showSignature", "true"), ("log.follow", "true"), ("color.ui", "always")]:
+        run_git(project.root, "config", name, value)
+    run_git(project.root, "config", "diff.external", "false")
+    assert project.registration(project.compile(limit=2.0)) == plain
+
+
 def test_a_spec_dated_after_its_evidence_is_found(tmp_path: Path) -> None:
     project = make_project(tmp_path / "team")
     project.write_spec(LOOSER, at="2090-06-01T00:00:00Z")
