@@ -65,8 +65,25 @@ def of_gate(question: Question, recorded: Sequence[Record], timed: Timed) -> lis
     planted = planted_change(question)
     if planted is None or question.bound is None:
         return []
+    planted = _nearest(question, planted, timed)
     mine = [r for r in recorded if r.body.get("metric") == question.metric.name]
     return [_control(question, what, planted, mine, timed) for what in ("same", "planted")]
+
+
+def _nearest(question: Question, wanted: float, timed: Timed) -> float:
+    """The largest ratio in the ledger that is not above `wanted` and still beyond the limit; `wanted` where none is.
+
+    Two gates of one metric may plant one change: whoever sees the smaller one sees the larger one too.
+    """
+    scale = scale_of(question)
+    sign = -1.0 if not limits.harm_is_up(question.metric) else 1.0
+    ratios = {float(r.body["planted"]) for r in timed.records if r.body.get("planted") is not None}
+
+    def beyond(ratio: float) -> bool:
+        log = sign * math.log1p(ratio)
+        return scale.tau is not None and (log > scale.tau if scale.upper else log < scale.tau)
+
+    return max((r for r in ratios if r <= wanted * (1 + 1e-9) and beyond(r)), default=wanted)
 
 
 def _control(question: Question, what: str, planted: float, recorded: Sequence[Record], timed: Timed) -> Control:

@@ -92,7 +92,7 @@ def side_of(found: Bounds, tau: float, upper: bool) -> str:
 
 def spread_of_equals(scale: Scale, same: Sequence[Pair]) -> Calibration | None:
     """The spread between pairs of the baseline against itself, whose true ratio is known to be none."""
-    if scale.question.scale != "ratio" or len(same) < 3:
+    if scale.question.scale != "ratio" or len(same) < 2:
         return None
     square = math.fsum(v * v for v in scale.values(same)) / len(same)
     return Calibration(math.sqrt(square), len(same)) if square > 0 else None

@@ -53,6 +53,25 @@ def test_a_failure_needs_fresh_pairs() -> None:
     assert (refuted.outcome, refuted.rule) == ("inconclusive", "not confirmed on fresh pairs")
 
 
+def exactly(measured: list[float], fresh: list[float]) -> str:
+    """The outcome of pairs whose log ratios are exactly these."""
+    made = book(GROWTH)
+    made.controls()
+    for stage, values in (("measure", measured), ("confirm", fresh)):
+        for number, value in enumerate(values):
+            made.pair(number, [[([1e6], [1e6 * math.exp(value)])]], stage=stage)
+    made.done()
+    return made.only().outcome
+
+
+def test_fresh_pairs_must_confirm_at_one_percent_and_not_at_five() -> None:
+    first = [0.10, 0.101, 0.099]
+    weak = [0.040, 0.046, 0.044]
+    assert exactly(weak, []) == "inconclusive"
+    assert exactly(first, weak) == "inconclusive"
+    assert exactly(first, [0.060, 0.061, 0.0605]) == "fail"
+
+
 def test_an_interval_across_the_limit_is_inconclusive_and_says_what_it_would_take() -> None:
     found = judged([0.0, 0.05, 0.02])
     assert (found.outcome, found.rule, found.contribution) == ("inconclusive", "interval crosses limit", "defer")
@@ -242,6 +261,19 @@ def test_a_regression_of_the_tail_alone_is_caught_by_p95_only() -> None:
     assert centre.outcome == "pass"
     assert tail_found.outcome == "fail"
     assert tail_found.estimate == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("planted", "expected"), [(0.10, ["pass", "pass"]), (0.50, ["inconclusive", "pass"])])
+def test_of_two_gates_of_one_metric_the_smaller_planted_change_serves_both(planted: float, expected: list[str]) -> None:
+    strict = gate("latency.p50", "growth", "<=", 0.03, sees=0.10)
+    lax = gate("latency.p50", "growth", "<=", 0.05, sees=0.5)
+    made = book(strict, lax)
+    made.pairs([0.001, -0.001, 0.002], stage="same", seed=11)
+    log = math.log1p(planted)
+    made.pairs([log, log + 0.002, log - 0.002], stage="planted", planted=planted, seed=12)
+    made.pairs([0.001, -0.002, 0.0005])
+    made.done()
+    assert [j.outcome for j in made.judged().judgements] == expected
 
 
 def test_a_report_has_figures_and_no_vote() -> None:
