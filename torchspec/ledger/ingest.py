@@ -195,7 +195,7 @@ def _keep(source: Path, head: str, into: Path) -> list[Diagnostic]:
         shutil.copyfile(source, kept)
         for record in read(source):
             log = record.body.get("log")
-            if record.kind != "side.failed" or not isinstance(log, dict):
+            if record.kind != "side.failed" or not isinstance(log, dict) or not log["sha256"]:
                 continue
             place = _log_of(source.parent, record.run, str(log["file"]))
             if place is None or file_digest(source.parent / place) != log["sha256"]:

@@ -180,8 +180,8 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    file: Name
-    sha256: Digest
+    file: str | None
+    sha256: Digest | None
     tail: str | None = None
 
 
