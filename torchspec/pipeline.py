@@ -110,13 +110,11 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
         raise AssertionError(f"a plan of ours breaks its schema at {wrong[0][0]}: {wrong[0][1]}")
     harness = bundle.emit(plan)
     for backend, text in harness.items():
-        problems = emitted.verify(text, plan)
+        problems = emitted.problems(text)
         if problems:
             raise AssertionError(f"the {backend} harness of ours is not self-contained: {problems[0]}")
-    files = [spec.parent / f.path for f in (*plan.spec[1:], *plan.files)]
-    lock = locking.make_lock(
-        plan, digest(value), harness, catalog.load().digest, git.describe(spec, files), params, catalog.plugins()
-    )
+    files = [*(Path(f.path) for f in plan.spec[1:]), *(Path(f.path) for f in plan.files)]
+    lock = locking.make_lock(plan, digest(value), harness, catalog.load().digest, git.describe(spec, files), params)
     folder = out / plan.name
     try:
         for backend, text in harness.items():

@@ -24,7 +24,7 @@ from torchspec.pipeline import HISTORY, LATEST, POINTER, Compiled
 
 if TYPE_CHECKING:
     from torchspec.model.evidence import Record
-    from torchspec.provenance.keys import SigningKey
+    from torchspec.provenance.keys import KeyInfo, SigningKey
     from torchspec.provision import Environment
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -143,7 +143,7 @@ def measure(
     from torchspec.provenance import git
 
     plan = compiled.plan
-    files = [compiled.spec.parent / f.path for f in (*plan.spec[1:], *plan.files)]
+    files = [*(Path(f.path) for f in plan.spec[1:]), *(Path(f.path) for f in plan.files)]
     context = {
         "git": to_json(git.describe(compiled.spec, files)),
         "lock": compiled.lock_digest,
@@ -254,10 +254,10 @@ def key_for_signing(path: str | None) -> Result[tuple[SigningKey, str | None]]:
     return Result((loaded.value, made) if loaded.value else None, loaded.diagnostics)
 
 
-def signer_words(key: SigningKey) -> str:
+def signer_words(info: KeyInfo) -> str:
     """Who signs, plainly: a self-signed key is unknown to a reader who was not given its certificate."""
-    known = "self-signed, unknown to you unless you were given the certificate" if key.info.self_signed else "certified"
-    return f"{key.info.subject} ({key.info.algorithm} {key.info.fingerprint[:16]}, {known})"
+    known = "self-signed, unknown to you unless you were given the certificate" if info.self_signed else "certified"
+    return f"{info.subject} ({info.algorithm} {info.fingerprint[:16]}, {known})"
 
 
 def person_of() -> str:
@@ -336,7 +336,7 @@ def seal(
             judged,
             compiled.lock,
             compiled.ledger,
-            signer=signer_words(signer),
+            signer=signer_words(signer.info),
             issued=f"{now:%Y-%m-%dT%H:%M:%SZ}",
             language=language,
             templates=templates,
@@ -376,6 +376,7 @@ def rerender(folder: Path) -> dict[str, bytes]:
 
     from torchspec.model.codec import from_json
     from torchspec.model.registration import Lock
+    from torchspec.provenance import dsse, keys
     from torchspec.report import render, view
 
     def load(kind: type[Any], name: str) -> Any:
@@ -384,6 +385,7 @@ def rerender(folder: Path) -> dict[str, bytes]:
     from torchspec import ledger
 
     old = strict_json((folder / "memo.json").read_bytes())
+    signed = dsse.parse((folder / "envelope.json").read_bytes()).signatures[0]
     path = folder / "ledger.jsonl"
     memo = view.view(
         load(Plan, "plan.json"),
@@ -392,7 +394,7 @@ def rerender(folder: Path) -> dict[str, bytes]:
         registration=load(Registration, "registration.json"),
         environments=environments_of(ledger.read(path)),
         records=ledger.read(path),
-        signer=old["signer"],
+        signer=signer_words(keys.describe(signed.certificate, name="", path=folder, certificate_path=folder)),
         issued=old["issued"],
         language=old["language"],
     )

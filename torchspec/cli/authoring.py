@@ -10,6 +10,7 @@ from pathlib import Path
 from torchspec.cli.common import exit_for, parameters, show
 from torchspec.cli.exits import MEANING, Exit
 from torchspec.cli.output import say, wants_color
+from torchspec.core.diagnostics import Diagnostic
 
 
 def check(arguments: Namespace) -> int:
@@ -20,7 +21,8 @@ def check(arguments: Namespace) -> int:
     if params is None:
         return Exit.SPEC
     worst = Exit.ADOPT
-    found, sources = [], {}
+    found: list[Diagnostic] = []
+    sources: dict[str, str] = {}
     for name in arguments.specs:
         checked = pipeline.check(Path(name), params)
         found += checked.diagnostics
@@ -72,7 +74,9 @@ def fmt(arguments: Namespace) -> int:
     from torchspec.core.files import write_whole
     from torchspec.syntax.format import format_source
 
-    changed, found, sources = [], [], {}
+    changed: list[str] = []
+    found: list[Diagnostic] = []
+    sources: dict[str, str] = {}
     for name in arguments.specs:
         path = Path(name)
         try:

@@ -114,9 +114,8 @@ def _junit(diagnostics: Sequence[Diagnostic], target: str) -> str:
             if tag == "failure"
             else f"<{tag}>{text}</{tag}>"
         )
-        cases.append(
-            f"  <testcase classname={quoteattr(target)} name={quoteattr(f'{d.code} {d.span or target}')}>{inner}</testcase>"
-        )
+        name = quoteattr(f"{d.code} {d.span or target}")
+        cases.append(f"  <testcase classname={quoteattr(target)} name={name}>{inner}</testcase>")
     if not cases:
         cases.append(f'  <testcase classname={quoteattr(target)} name="check"/>')
     failures = sum(d.is_error for d in diagnostics)
@@ -133,7 +132,8 @@ def _github(d: Diagnostic) -> str:
 
     where = ""
     if d.span:
-        where = f"file={prop(d.span.file)},line={d.span.line},col={d.span.column},endLine={d.span.end_line},endColumn={d.span.end_column},"
+        start = f"file={prop(d.span.file)},line={d.span.line},col={d.span.column}"
+        where = f"{start},endLine={d.span.end_line},endColumn={d.span.end_column},"
     body = d.message + (f"\nhelp: {d.hint}" if d.hint else "")
     return f"::{d.severity} {where}title={prop(d.code)}::{data(body)}"
 

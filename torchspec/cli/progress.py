@@ -88,7 +88,7 @@ class Progress:
         if kind == "backend":
             self.line(f"measuring on {event['backend']} ({event['candidate']} against baseline)")
         elif kind == "cell":
-            self.where = f"[{int(event.get('index', 0)) + 1}/{event.get('of', '?')}] {event.get('label', '')}"
+            self.where = f"[{event.get('index', '?')}/{event.get('of', '?')}] {event.get('label', '')}"
             self._now(self.where)
         elif kind == "doing":
             side = f" ({event['side']})" if event.get("side") else ""

@@ -217,11 +217,15 @@ def _verify_ledger(path: Path) -> int:
 
 def _export_ledger(path: Path, arguments: Namespace) -> int:
     from torchspec import ledger as ledgers
+    from torchspec.ledger import export
 
     if not arguments.to:
         say("torchspec: `ledger export` needs --to FILE", sys.stderr)
         return Exit.SPEC
-    result = ledgers.export(path, Path(arguments.to), arguments.format)
+    if arguments.format == "intoto":
+        return _export_test_results(path, arguments)
+    write = export.export_csv if arguments.format == "csv" else export.export_parquet
+    result = write(ledgers.read(path), Path(arguments.to))
     _tell(result.diagnostics, arguments)
     if result.value is None:
         return Exit.MACHINE
@@ -229,17 +233,42 @@ def _export_ledger(path: Path, arguments: Namespace) -> int:
     return Exit.ADOPT
 
 
+def _export_test_results(path: Path, arguments: Namespace) -> int:
+    """One in-toto Statement with the test-result predicate a candidate, a JSON line each."""
+    from torchspec import pipeline_run
+    from torchspec.core.canon import canonical, file_digest
+    from torchspec.core.files import write_whole
+    from torchspec.ledger.export import in_toto_test_result
+
+    compiled = _find(arguments)
+    if isinstance(compiled, int):
+        return compiled
+    judged = pipeline_run.judge(compiled)
+    _tell(judged.diagnostics, arguments, compiled)
+    if judged.value is None:
+        return exit_for(judged.diagnostics) or Exit.MACHINE
+    subjects = [{"name": path.name, "digest": {"sha256": file_digest(path)}}]
+    configuration = [{"name": "plan.json", "digest": {"sha256": compiled.plan_digest}}]
+    lines = [
+        canonical(in_toto_test_result(compiled.plan, judged.value.verdict, side.id, subjects, configuration)) + b"\n"
+        for side in compiled.plan.candidates
+    ]
+    write_whole(Path(arguments.to), b"".join(lines))
+    say(f"{arguments.to}: {len(lines)} statement(s)")
+    return Exit.ADOPT
+
+
 def ingest(arguments: Namespace) -> int:
     """Take in evidence from another machine."""
-    from torchspec import ledger as ledgers
+    from torchspec.ledger.ingest import ingest as take
 
     compiled = _find(arguments)
     if isinstance(compiled, int):
         return compiled
     compiled.evidence.mkdir(parents=True, exist_ok=True)
-    result = ledgers.ingest(Path(arguments.folder), compiled.plan_digest, dict(compiled.lock.harness), compiled.ledger)
+    result = take(Path(arguments.folder), compiled.plan_digest, compiled.lock.harness, compiled.evidence)
     _tell(result.diagnostics, arguments)
     if result.value is None:
         return exit_for(result.diagnostics) or Exit.MACHINE
-    say(f"{arguments.folder}: {result.value.added} records taken in, {result.value.known} known already")
+    say(f"{arguments.folder}: {result.value.added} records taken in, {result.value.already} were here already")
     return Exit.ADOPT

@@ -69,9 +69,8 @@ def key(arguments: Namespace) -> int:
     say(f"  private key   {info.path} (readable by you only)")
     say(f"  certificate   {info.certificate_path} (give this to your readers)")
     say(f"  fingerprint   {info.fingerprint}")
-    say(
-        f"  valid         {info.not_before[:10]} to {info.not_after[:10]}, {'self-signed' if info.self_signed else 'certified'}"
-    )
+    vouched = "self-signed" if info.self_signed else "certified"
+    say(f"  valid         {info.not_before[:10]} to {info.not_after[:10]}, {vouched}")
     return Exit.ADOPT
 
 
