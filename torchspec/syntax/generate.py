@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lark import Lark
-from lark.parsers.lalr_analysis import Shift
+from lark.parsers.lalr_analysis import Reduce, Shift
 
 from torchspec.core.resources import data_folder
 
@@ -26,34 +26,44 @@ def analyse() -> dict[str, Any]:
     text = (data_folder("grammar") / "tspec.lark").read_text(encoding="utf-8")
     lark = Lark(text, start="file", parser="lalr", lexer="basic", strict=False, maybe_placeholders=False)
     table = lark.parser.parser._parse_table
-    order = {state: number for number, state in enumerate(sorted(table.states))}
-    rules: dict[tuple[str, tuple[str, ...]], int] = {}
+    terminals = {t.name for t in lark.terminals} | {"$END"}
+    rules = sorted(
+        {_rule(argument) for row in table.states.values() for kind, argument in row.values() if kind is Reduce}
+    )
+    order = _numbered(table)
     states: list[dict[str, int]] = []
     gotos: list[dict[str, int]] = []
-    terminals = {t.name for t in lark.terminals} | {"$END"}
-    for state in sorted(table.states):
-        actions: dict[str, int] = {}
-        jumps: dict[str, int] = {}
-        for symbol, (action, argument) in sorted(table.states[state].items()):
-            if symbol not in terminals:
-                jumps[symbol] = order[argument]
-            elif action is Shift:
-                actions[symbol] = order[argument]
-            else:
-                key = (str(argument.origin.name), tuple(s.name for s in argument.expansion))
-                actions[symbol] = -1 - rules.setdefault(key, len(rules))
-        states.append(actions)
-        gotos.append(jumps)
+    for state in order:
+        row = sorted(table.states[state].items())
+        shifts = {symbol: order[to] for symbol, (kind, to) in row if kind is Shift}
+        reductions = {symbol: -1 - rules.index(_rule(to)) for symbol, (kind, to) in row if kind is Reduce}
+        states.append(reductions | {symbol: to for symbol, to in shifts.items() if symbol in terminals})
+        gotos.append({symbol: to for symbol, to in shifts.items() if symbol not in terminals})
     ranked = sorted(lark.terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     return {
         "terminals": [(t.name, t.pattern.to_regexp()) for t in ranked],
         "ignored": sorted(lark.ignore_tokens),
-        "rules": [(origin, len(body)) for origin, body in rules],
+        "rules": [(origin, len(body)) for origin, *body in rules],
         "start": order[table.start_states["file"]],
         "end": order[table.end_states["file"]],
         "states": states,
         "gotos": gotos,
     }
+
+
+def _rule(rule: Any) -> tuple[str, ...]:
+    return (str(rule.origin.name), *(symbol.name for symbol in rule.expansion))
+
+
+def _numbered(table: Any) -> dict[Any, int]:
+    """State -> number, in the order of a walk from the start: Lark's own numbers change from run to run."""
+    waiting = [table.start_states["file"]]
+    order: dict[Any, int] = {}
+    for state in waiting:
+        if state not in order:
+            order[state] = len(order)
+            waiting += [to for _, (kind, to) in sorted(table.states[state].items()) if kind is Shift]
+    return order
 
 
 def render(tables: dict[str, Any], labels: dict[tuple[int, str], str]) -> str:
