@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,35 @@ def test_floats_that_are_not_finite_travel_as_words() -> None:
         "b": ["inf", "-inf"],
         "c": [1, "?"],
     }
+
+
+class Stopped(BaseException):
+    pass
+
+
+def test_a_signal_never_breaks_a_record(tmp_path: Path) -> None:
+    """The handler is the driver's; with one that always raises at once, the chain breaks within a few hundred signals."""
+    ledger = Ledger(tmp_path / "ledger.jsonl", "r-1")
+
+    def stop(number: int, frame: object) -> None:
+        if ledger.writing == threading.get_ident():
+            ledger.pending = Stopped()
+        else:
+            raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop)
+    stops = 0
+    try:
+        for number in range(3000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.000_02 + (number % 100) * 0.000_002)
+                ledger.append("note", {"number": number, "long": "x" * 2000})
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Stopped:
+                stops += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        ledger.close()
+    assert stops > 100
+    assert not tool_ledger.verify(tmp_path / "ledger.jsonl").problems

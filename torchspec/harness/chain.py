@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,9 @@ class Ledger:
 
     def __init__(self, path: Path, run: str) -> None:
         self.path, self.run = path, run
+        #: The thread that is in the middle of a record, and what a signal handler wants raised once it is whole.
+        self.writing: int | None = None
+        self.pending: BaseException | None = None
         self.seq, self.head = 0, GENESIS
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o644)
@@ -125,7 +129,21 @@ class Ledger:
                     yield json.loads(line)
 
     def append(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Adds one record. On a full disk nothing of it stays behind, and EvidenceError says so."""
+        """Adds one record. On a full disk nothing of it stays behind, and EvidenceError says so.
+
+        A signal handler must not raise in the middle of it: it sets `pending` while `writing` is its thread.
+        """
+        self.writing = threading.get_ident()
+        try:
+            record = self._append(kind, body)
+        finally:
+            self.writing = None
+        if self.pending is not None:
+            stopped, self.pending = self.pending, None
+            raise stopped
+        return record
+
+    def _append(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
         record = seal(self.seq, now, self.run, kind, plain(body), self.head)
         line = canonical(record) + b"\n"

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import sys
+import threading
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,9 +24,9 @@ from .embedded import Embedded
 from .environ import host, normal_name
 from .fresh import CellOver, FreshCell
 from .needs import Comparison, Needs
-from .pairs import Pairs
+from .pairs import CONTROL_PAIRS, Pairs, pair_weight
 from .past import Past
-from .progress import Progress
+from .progress import Estimate, Progress
 from .rehearsal import Rehearsal
 from .run import Run
 from .supervise import WorkerFailed
@@ -45,10 +46,6 @@ class Broken(Exception):
 def new_run_id() -> str:
     """Sortable by time, unlike any other."""
     return f"r-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-
-
-def _stop(number: int, frame: Any) -> None:
-    raise Interrupted(signal.Signals(number).name)
 
 
 class Driver:
@@ -89,7 +86,7 @@ class Driver:
         """Measures what is open. Gives the exit status: 0, 3 or 130."""
         for name in ("SIGTERM", "SIGHUP", "SIGINT"):
             if hasattr(signal, name):
-                signal.signal(getattr(signal, name), _stop)
+                signal.signal(getattr(signal, name), self._stop)
         status, reason, code = "completed", None, 0
         try:
             self._start_record()
@@ -101,6 +98,9 @@ class Driver:
         except EvidenceError as problem:
             status, reason, code = "failed", str(problem), 3
             print(f"error: {problem}", file=sys.stderr)
+        except OSError as problem:
+            status, reason, code = "failed", f"{problem.strerror}: {Path(str(problem.filename or '')).name}", 3
+            print(f"error: the evidence folder cannot be written: {reason}", file=sys.stderr)
         finally:
             for name in ("SIGTERM", "SIGHUP", "SIGINT"):
                 if hasattr(signal, name):
@@ -108,6 +108,14 @@ class Driver:
             self.run.clean_up()
             code = self._end_record(status, reason, code)
         return code
+
+    def _stop(self, number: int, frame: Any) -> None:
+        """Raises in the main thread, but never in the middle of a record."""
+        stopped = Interrupted(signal.Signals(number).name)
+        if self.run.ledger.writing == threading.get_ident():
+            self.run.ledger.pending = stopped
+        else:
+            raise stopped
 
     def _start_record(self) -> None:
         run, embedded = self.run, self.embedded
@@ -160,6 +168,7 @@ class Driver:
                     run.cell_done(cell, "not_run", missing)
                 return
         comparisons: list[Comparison] = []
+        self.estimate = Estimate(self.progress, self._work_ahead(open_cells))
         for index, cell in enumerate(open_cells, 1):
             row = self.embedded.cells[cell]
             self.progress.event(
@@ -168,6 +177,13 @@ class Driver:
             comparisons += self._one_cell(cell)
         self._time(comparisons)
         Rehearsal(run).all()
+
+    def _work_ahead(self, open_cells: list[str]) -> float:
+        """How much there is to do, in units of a fresh process of both sides."""
+        needs = [Needs(self.embedded, cell, self.candidate) for cell in open_cells]
+        timed = sum(bool(one.comparisons) for one in needs)
+        pairs = CONTROL_PAIRS + int(self.embedded.budget["min_pairs"])
+        return sum(one.processes for one in needs) + (pair_weight(timed) * pairs if timed else 0.0)
 
     def _rehearsal_open(self) -> bool:
         return not all(step["ok"] for step in self.run.past.steps.values()) or not self.run.past.steps
@@ -179,7 +195,7 @@ class Driver:
             run.cell_done(cell, "error", "the time for the whole run was spent before this cell")
             return []
         try:
-            FreshCell(run, cell).all()
+            FreshCell(run, cell, self.estimate).all()
         except CellOver as over:
             run.cell_done(cell, over.status, over.reason)
             return []
@@ -191,7 +207,7 @@ class Driver:
     def _time(self, comparisons: list[Comparison]) -> None:
         if not comparisons:
             return
-        pairs = Pairs(self.run, comparisons)
+        pairs = Pairs(self.run, comparisons, self.estimate)
         for cell, problem in pairs.all().items():
             failures = self.run.past.failures
             if problem is None:
@@ -206,6 +222,7 @@ class Driver:
     def _environments(self, open_cells: list[str]) -> str | None:
         """Records both environments and holds them against the plan; why nothing can run here, or None."""
         run = self.run
+        earlier = dict(run.past.environments) if run.past.figures or run.past.timings else {}
         missing: dict[str, str] = {}
         for side in run.sides:
             self.progress.event("doing", what="looking at the environment", side=side)
@@ -221,7 +238,7 @@ class Driver:
             run.write("side.environment", {"side": side, "candidate": self.candidate, **environment})
             if hello["missing"] is not None:
                 missing[side] = hello["missing"]
-        self._hold_controls(open_cells)
+        self._hold_controls(open_cells, earlier)
         for side, why in missing.items():
             for cell in open_cells:
                 body = {"cell": cell, "candidate": self.candidate, "side": side, "metric": None, "error": why}
@@ -242,10 +259,19 @@ class Driver:
                 run.side_failed(None, failure, side, side == self.candidate)
         return None
 
-    def _hold_controls(self, open_cells: list[str]) -> None:
+    def _hold_controls(self, open_cells: list[str], earlier: dict[str, dict[str, Any]]) -> None:
         """Every difference that was not declared is a broken control, and then nothing is measured."""
         baseline, candidate = self.run.environments["baseline"], self.run.environments[self.candidate]
         found: list[tuple[str, Any, Any, str]] = []
+        for side, before in earlier.items():
+            now = self.run.environments[side]
+            for part in ("python", "torch", "packages", "executable"):
+                if before[part] != now[part]:
+                    reason = (
+                        f"{part} of {side} is no longer what the evidence in this folder was taken with; "
+                        "measure into another evidence folder"
+                    )
+                    found.append((f"{part} of {side} since the earlier run", before[part], now[part], reason))
         for side, held in (("baseline", baseline), (self.candidate, candidate)):
             named = self.embedded.side(side).get("torch")
             have = held["torch"]["version"].split("+")[0]

@@ -13,6 +13,7 @@ from typing import Any
 
 from .environ import usable_cores
 from .needs import Needs
+from .progress import Estimate
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
 
@@ -32,8 +33,8 @@ class CellOver(Exception):
 class FreshCell:
     """Runs one cell's fresh processes and writes what they give."""
 
-    def __init__(self, run: Run, cell: str) -> None:
-        self.run, self.cell = run, cell
+    def __init__(self, run: Run, cell: str, estimate: Estimate) -> None:
+        self.run, self.cell, self.estimate = run, cell, estimate
         self.needs = Needs(run.embedded, cell, run.candidate)
         self.ran: set[str] = set()
         self.baseline_done = threading.Event()
@@ -49,9 +50,13 @@ class FreshCell:
                     self._turn(side, repeat, failed)
             else:
                 self._both_at_once(repeat, failed)
+            self.estimate.done(1.0)
             if failed:
                 raise self._over(failed)
         self._determinism()
+        for metric in sorted(self.needs.unknown):
+            unmeasured = Unable(f"this harness does not measure {metric}", "backend")
+            self.run.unsupported(self.cell, self.run.candidate, metric, unmeasured)
 
     def _turn(self, side: str, repeat: int, failed: dict[str, WorkerFailed]) -> None:
         try:
@@ -146,7 +151,7 @@ class FreshCell:
         """Whether an earlier run already has this process's figures."""
         marks = {"cell": self.cell, "side": side, "metric": "process", "against": None, "repeat": repeat}
         output = self.run.output_file(self.cell, side)
-        given = self.run.past.has("sample", **marks) and (repeat > 0 or output.is_file())
+        given = self.run.past.has("sample", **marks) and (repeat > 0 or self.needs.mode == "export" or output.is_file())
         if given:
             self.ran.add(side)
         return given
@@ -209,6 +214,15 @@ class FreshCell:
                 else:
                     why = f"this device gives no {metric}"
                     self.run.unsupported(cell, side, metric, Unable(why, "backend"))
+        if repeat == 0 and needs.mode == "export":
+            exported, found = self._export(worker, side)
+            records += found
+            if not exported:
+                reason = Unable("there is no exported program to compare", "version")
+                self._unsupported_errors(side, "export", reason)
+                sample("process", 1, "1", "count", digests={})
+                return records
+            worker.ask("exported", limit, name="own")
         path = run.output_file(cell, side)
         digests = worker.ask("outputs", limit, name="own", path=str(path), gradients=needs.train)
         if repeat == 0 and needs.wants("loss.final"):
@@ -216,8 +230,6 @@ class FreshCell:
         if needs.repeats:
             again = worker.ask("repeats", limit, name="own", count=needs.repeats_each, gradients=needs.train)["digests"]
             sample("process.digests", 0, "1", "sha256", digests={k: [digests[k], *v] for k, v in again.items()})
-        if repeat == 0 and needs.mode == "export":
-            records += self._export(worker, side)
         if repeat == 0 and needs.errors:  # last, since the candidate waits here for the baseline's output
             records += self._errors(worker, side, path)
         sample("process", 1, "1", "count", digests=digests)
@@ -347,8 +359,8 @@ class FreshCell:
         detail = {"losses": losses, "steps": steps}
         return [("sample", self._sample(side, "loss.final", losses[-1], "1", 0, "optimizer steps", None, detail))]
 
-    def _export(self, worker: Worker, side: str) -> Records:
-        """Export round trip here, and reload in a process that knows nothing of it."""
+    def _export(self, worker: Worker, side: str) -> tuple[bool, Records]:
+        """Export round trip here, and reload in a process that knows nothing of it; whether there is a program."""
         run, limit = self.run, self.run.timeout_s
         path = run.output_file(self.cell, side, "exported").with_suffix(".pt2")
         records = []
@@ -367,7 +379,7 @@ class FreshCell:
             else:
                 found = self.reload("baseline", path)
             records.append(self._fact(side, "export.candidate_to_baseline", found))
-        return records
+        return trip["stage"] != "export", records
 
     def reload(self, side: str, path: Path) -> dict[str, Any]:
         """Loads and runs an exported file in a fresh process of `side`."""

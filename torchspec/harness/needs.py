@@ -9,7 +9,10 @@ from .embedded import TIMED, Embedded
 MEMORY = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak", "memory.fragmentation")
 #: Metrics that one fresh process gives once; three of them are asked.
 REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compile.time_warm", "compile.graph_breaks",
-            "compile.recompiles", "fallback.operators")  # fmt: skip
+            "compile.recompiles")  # fmt: skip
+KNOWN = (
+    *REPEATED, *TIMED, "runs", "loss.final", "export.roundtrip", "export.reload", "export.candidate_to_baseline",
+)  # fmt: skip
 FRESH_PROCESSES = 3
 USUAL_REPEATS = 5
 USUAL_LOSS_STEPS = 5
@@ -59,6 +62,8 @@ class Needs:
         self.times_starting = any(
             self.wants(m) for m in ("import.time", "latency.first_call", "compile.time", "compile.time_warm")
         )
+        #: Metrics that nothing here measures, which is said rather than passed over.
+        self.unknown = {m for m in self.metrics if m not in KNOWN and not m.startswith(("error.", "determinism."))}
         self.loss_steps = USUAL_LOSS_STEPS
         #: Repeats in each process, beside the first run, so that all processes together give at least `repeats`.
         self.repeats_each = max(1, -(-self.repeats // self.processes) - 1)

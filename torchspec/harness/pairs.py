@@ -14,6 +14,7 @@ from typing import Any
 
 from .measure import block_shape
 from .needs import Comparison
+from .progress import Estimate
 from .run import Run, idlest_cores, noise_between, noise_now
 from .sequential import confirm, decide, series
 from .supervise import Unable, Worker, WorkerFailed
@@ -28,6 +29,11 @@ FEWEST_ROUNDS = 3
 FEWEST_CONTROL_ROUNDS = 2
 #: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
 USUAL_SEES = 0.05
+
+
+def pair_weight(cells: int) -> float:
+    """How much work a pair is that hosts so many cells, in units of a fresh process of both sides."""
+    return 1.0 + 0.5 * cells
 
 
 def planted_change(gate: dict[str, Any]) -> float | None:
@@ -93,8 +99,8 @@ class Sides:
 class Pairs:
     """Times a list of comparisons, sharing pairs of workers between those of the same two sides."""
 
-    def __init__(self, run: Run, comparisons: list[Comparison]) -> None:
-        self.run = run
+    def __init__(self, run: Run, comparisons: list[Comparison], estimate: Estimate) -> None:
+        self.run, self.estimate = run, estimate
         self.timed = [Timed(c) for c in comparisons]
         self.budget = run.embedded.budget
         self.random = random.Random(f"{run.embedded.digest}/{run.run}")
@@ -166,19 +172,12 @@ class Pairs:
                 groups = {(one.comparison.a[0], one.comparison.b[0]) for one in active}
                 if not active:
                     break
-                self._left(active, stage)
                 for a, b in sorted(groups):
                     members = [one for one in active if (one.comparison.a[0], one.comparison.b[0]) == (a, b)]
                     self._one_pair(a, b, members, stage)
         for one in timed:
             if one.over is None and not self.run.past.pairs(one.cell, one.against, "measure"):
                 one.over = "the time for the whole run was spent before this cell was timed"
-
-    def _left(self, active: list[Timed], stage: str) -> None:
-        least = max(1, int(self.budget["min_pairs"]))
-        have = min(len(self.run.past.pairs(one.cell, one.against, stage)) for one in active)
-        each = max((one.spent_s for one in active), default=0.0) / max(1, have) if have else 8.0 + 3.0 * len(active)
-        self.run.progress.left(max(1, least - have) * max(each, 8.0))
 
     # One pair of workers.
 
@@ -204,6 +203,7 @@ class Pairs:
             if sides is not None:
                 sides.close()
         run.write("noise", noise_between(before, noise_now()))
+        self.estimate.done(pair_weight(len(members)))
 
     def _ready(self, sides: Sides | None, a: str, b: str, stage: str, one: Timed) -> Sides | None:
         """The pair's workers, started where they are not there; None where they cannot be."""
@@ -351,6 +351,7 @@ class Pairs:
             finally:
                 if sides is not None:
                     sides.close()
+            self.estimate.done(pair_weight(len(active)))
         for one in timed:
             self._conclude_control(one)
 

@@ -61,3 +61,18 @@ class Progress:
             return ""
         said, seconds = self._left
         return f", about {seconds_in_words(seconds - (time.monotonic() - said))} left"
+
+
+class Estimate:
+    """How long the rest will take, from how long the done part took. `ahead` is work in units of any one size."""
+
+    def __init__(self, progress: Progress, ahead: float) -> None:
+        self.progress, self.ahead = progress, ahead
+        self._done = 0.0
+        self._begin = time.monotonic()
+
+    def done(self, units: float) -> None:
+        """`units` of the work are over; says what is left."""
+        self._done += units
+        self.ahead = max(0.0, self.ahead - units)
+        self.progress.left((time.monotonic() - self._begin) / self._done * self.ahead)

@@ -55,7 +55,7 @@ class Rehearsal:
             for cell in self.smoke_cells(("train", "infer")):
                 self._step("reload.checkpoint", cell, lambda cell=cell: self._checkpoint(cell))  # type: ignore[misc]
         if "export" in reload:
-            for cell in self.smoke_cells(("export",)):
+            for cell in self.smoke_cells(("export",)) or self.smoke_cells(("infer",)):
                 self._step("reload.export", cell, lambda cell=cell: self._export(cell))  # type: ignore[misc]
         for cell in self.smoke_cells(("infer", "train")):
             self._switch(cell)
@@ -138,7 +138,9 @@ class Rehearsal:
         run = self.run
         path = run.output_file(cell, run.candidate, "exported").with_suffix(".pt2")
         if not path.is_file():
-            raise StepFailed("the candidate exported no program")
+            trip = self._opened(run.candidate, cell).ask("export", run.timeout_s, name="own", path=str(path))
+            if not trip["holds"]:
+                raise StepFailed(f"the candidate exported no program: {trip['stage']}: {trip['error']}")
         worker = self._opened("baseline", cell)
         found = worker.ask("reload", run.timeout_s, name="own", path=str(path))
         worker.ask("close", run.timeout_s, name="own")

@@ -40,7 +40,9 @@ def tensors(tree: Any) -> dict[str, Any]:
     """The tensors of a tree (or of an object with a `to_tuple`, or a dataclass of tensors) by their path."""
     import torch
 
-    if hasattr(tree, "to_tuple"):
+    if isinstance(tree, dict):
+        tree = dict(tree)  # an output that is both a mapping and a tuple goes by its names, such as "logits"
+    elif hasattr(tree, "to_tuple"):
         tree = tree.to_tuple()
     found = {name or "output": leaf for name, leaf in leaves(tree) if isinstance(leaf, torch.Tensor)}
     if not found and hasattr(tree, "__dict__"):
@@ -55,7 +57,11 @@ def convert(tree: Any, device: Any = None, dtype: Any = None) -> Any:
     def change(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        wanted = dtype if dtype is not None and leaf.is_floating_point() else leaf.dtype
+        wanted = leaf.dtype
+        if dtype is not None and leaf.is_floating_point():
+            wanted = dtype
+        elif dtype is not None and leaf.is_complex() and dtype.is_floating_point:
+            wanted = dtype.to_complex() if dtype != torch.bfloat16 else leaf.dtype
         return leaf.detach().to(device=device or leaf.device, dtype=wanted, copy=True)
 
     return map_leaves(change, tree)
@@ -63,7 +69,7 @@ def convert(tree: Any, device: Any = None, dtype: Any = None) -> Any:
 
 def _tensor_bytes(tensor: Any) -> Any:
     """The bytes of a tensor, without numpy and without a copy where it is already dense and on the CPU."""
-    dense = tensor.detach().cpu().contiguous()
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     size = dense.numel() * dense.element_size()
     if size == 0:
         return b""
