@@ -97,7 +97,7 @@ class Stopped(BaseException):
 
 
 def test_a_signal_never_breaks_a_record(tmp_path: Path) -> None:
-    """The handler is the driver's; with one that always raises at once, the chain breaks within a few hundred signals."""
+    """The handler is the driver's; with one that always raises at once the chain breaks within hundreds of signals."""
     ledger = Ledger(tmp_path / "ledger.jsonl", "r-1")
 
     def stop(number: int, frame: object) -> None:
