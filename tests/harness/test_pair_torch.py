@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from torchspec import ledger as tool_ledger
+from torchspec.model.codec import schema_errors
 from torchspec.model.plan import Budget, Plan
 
 pytestmark = pytest.mark.torch
@@ -71,7 +72,9 @@ def command(baseline_python: Path, candidate_python: Path, tmp_path: Path) -> Ca
 
 def records(folder: Path) -> list[dict[str, Any]]:
     assert not tool_ledger.verify(folder / "ev" / "ledger.jsonl").problems
-    return [json.loads(line) for line in (folder / "ev" / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
+    held = [json.loads(line) for line in (folder / "ev" / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(r["seq"], schema_errors("evidence", r)) for r in held if schema_errors("evidence", r)] == []
+    return held
 
 
 def of_kind(held: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -144,8 +144,7 @@ class FreshCell:
     def _unsupported_errors(self, side: str, against: str, reason: Unable) -> None:
         for metric in sorted(self.needs.metrics):
             if metric.startswith("error."):
-                body = {"cell": self.cell, "candidate": self.run.candidate, "side": side, "metric": metric}
-                self.run.write("unsupported", {**body, "error": f"{against}: {reason}", "where": reason.where})
+                self.run.unsupported(self.cell, side, metric, reason, against)
 
     def _given(self, side: str, repeat: int) -> bool:
         """Whether an earlier run already has this process's figures."""

@@ -57,6 +57,7 @@ class Timed:
         self.cell, self.against = comparison.key
         self.spent_s = 0.0
         self.over: str | None = None  # why it ended without being measured
+        self.unsupported = False  # the other path does not exist here; the cell itself is none the worse
         self.calls = self.samples = 0
         self.padding = 0
         self.items, self.items_unit = 1, "calls"
@@ -155,7 +156,7 @@ class Pairs:
 
     def _wants_more(self, one: Timed, stage: str) -> bool:
         """Whether a comparison is open. The fewest pairs are taken even where that is more than the cell's time."""
-        if one.over is not None or self.run.out_of_time():
+        if one.over is not None or one.unsupported or self.run.out_of_time():
             return False
         enough = float(self.budget["cell_s"])
         few = len(self.run.past.pairs(one.cell, one.against, stage)) < int(self.budget["min_pairs"])
@@ -176,7 +177,7 @@ class Pairs:
                     members = [one for one in active if (one.comparison.a[0], one.comparison.b[0]) == (a, b)]
                     self._one_pair(a, b, members, stage)
         for one in timed:
-            if one.over is None and not self.run.past.pairs(one.cell, one.against, "measure"):
+            if one.over is None and not one.unsupported and not self.run.past.pairs(one.cell, one.against, "measure"):
                 one.over = "the time for the whole run was spent before this cell was timed"
 
     # One pair of workers.
@@ -225,7 +226,7 @@ class Pairs:
             sides.both("close", {"name": "a"}, {"name": "b"})
             return True
         except Unable as reason:
-            one.over = str(reason)
+            self._cannot(one, reason)
             return True
         except WorkerFailed as failure:
             self._note_failure(one, failure, sides)
@@ -233,6 +234,14 @@ class Pairs:
         finally:
             one.spent_s += time.monotonic() - begin
             self.run.ledger.sync()
+
+    def _cannot(self, one: Timed, reason: Unable) -> None:
+        if one.against == "baseline":
+            one.over = str(reason)
+            return
+        one.unsupported = True
+        for gate in one.comparison.gates:
+            self.run.unsupported(one.cell, self.run.candidate, gate["metric"], reason, one.against)
 
     def _note_failure(self, one: Timed, failure: WorkerFailed, sides: Sides | None) -> None:
         """Records who failed. A second time ends the cell's timing."""

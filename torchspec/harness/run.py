@@ -161,9 +161,11 @@ class Run:
         self.progress.event("failed", cell=cell, side=side, doing=failure.doing, how=failure.how, error=failure.error)
         return attempt + 1
 
-    def unsupported(self, cell: str, side: str, metric: str | None, reason: Unable) -> None:
-        body = {"cell": cell, "candidate": self.candidate, "side": side, "metric": metric}
-        self.write("unsupported", {**body, "error": str(reason), "where": reason.where})
+    def unsupported(self, cell: str, side: str, metric: str | None, reason: Unable, against: str | None = None) -> None:
+        """Records what a side cannot give. `against` names the reference or other path that cannot be had."""
+        body = {"cell": cell, "candidate": self.candidate, "side": side, "metric": metric, "against": against}
+        error = f"{against}: {reason}" if against else str(reason)
+        self.write("unsupported", {**body, "error": error, "where": reason.where})
 
     def cell_done(self, cell: str, status: str, reason: str | None) -> None:
         self.write("cell.done", {"cell": cell, "candidate": self.candidate, "status": status, "reason": reason})
