@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -69,23 +70,28 @@ class Cuda(Device):
     def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
         import torch
 
-        if plants:  # the extra work is host time, so the whole sample is timed on the host's clock
-            return super().sample(step, calls, samples, plants)
-        pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(samples)]
+        out: list[list[float]] = [[] for _ in plants or [0.0]]
         was_enabled = gc.isenabled()
         gc.disable()
         try:
             self.synchronize()
-            for start, end in pairs:
+            for _ in range(samples):
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
                 start.record()
                 for _ in range(calls):
                     step()
                 end.record()
                 end.synchronize()
+                own = start.elapsed_time(end) * 1e6
+                begin = now = time.perf_counter_ns()
+                for place, plant in enumerate(plants or [0.0]):  # the planted work is host time after the device's own
+                    while now - begin < own * plant:
+                        now = time.perf_counter_ns()
+                    out[place].append((own + (now - begin)) / calls)
         finally:
             if was_enabled:
                 gc.enable()
-        return [[start.elapsed_time(end) * 1e6 / calls for start, end in pairs]]
+        return out
 
     def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
         import torch

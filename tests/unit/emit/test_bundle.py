@@ -81,6 +81,15 @@ def test_every_backend_keeps_the_promises() -> None:
         assert problems(source) == [], name
 
 
+def test_the_file_is_formatted(tmp_path: Path) -> None:
+    for name, source in emit(minimal()).items():
+        path = tmp_path / f"{name}.py"
+        path.write_text(source, encoding="utf-8")
+        asked = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--diff", str(path)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_same_plan_gives_the_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
     code = (
         "import sys, json\n"
