@@ -14,9 +14,10 @@ from torchspec.model.memo import Words
 from torchspec.model.plan import Cell, Gate, Plan, Side
 from torchspec.model.registration import Lock, Registration
 from torchspec.model.verdict import Judgement, Row, Verdict
-from torchspec.report.language import Language, join, link, soft
+from torchspec.report.language import Language, clip, join, link, soft
 from torchspec.report.names import DECISION_RANK, SEVERITY
 
+LONGEST_AXIS = 40  # characters of one axis value
 MANY_JUDGEMENTS = 300  # beyond this, tables list what does not pass and the rest is in the data file
 
 
@@ -134,7 +135,8 @@ class Context:
 
 
 def _axis(name: str, value: object) -> str:
-    return str(value) if name in {"dtype", "mask"} else f"{name} {value}"
+    shown = clip(str(value), LONGEST_AXIS)
+    return shown if name in {"dtype", "mask"} else f"{clip(name, LONGEST_AXIS)} {shown}"
 
 
 def evidence_ids(seqs: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from torchspec.model.memo import Section, TableRow
 from torchspec.report import build
 from torchspec.report.context import Context
-from torchspec.report.language import code, soft, strong
+from torchspec.report.language import clip, code, soft, strong
 
 _SAME_PACKAGES = 12
 _LONGEST = 160  # characters of one value; the ledger holds the rest
@@ -61,7 +61,7 @@ def section(ctx: Context, candidate: str) -> Section | None:
             continue
         differing.append(
             build.row(
-                build.cell(code(name)),
+                build.cell(code(clip(name, 80))),
                 _value(ctx, a),
                 _value(ctx, b),
                 build.cell((*strong(t.text("differs")), *soft(", " + why if why else ""))),
@@ -71,7 +71,7 @@ def section(ctx: Context, candidate: str) -> Section | None:
     packages = [(n, v) for n, v in same if n.startswith("packages.")]
     for name, value in same:
         if not name.startswith("packages.") or len(packages) <= _SAME_PACKAGES:
-            rows.append(build.row(build.cell(code(name)), _value(ctx, value), "", t.text("same")))
+            rows.append(build.row(build.cell(code(clip(name, 80))), _value(ctx, value), "", t.text("same")))
     if len(packages) > _SAME_PACKAGES:
         rows.append(
             build.row(

@@ -11,9 +11,11 @@ from torchspec.model.memo import Words
 from torchspec.model.verdict import Judgement
 from torchspec.report.context import Context
 from torchspec.report.figure import bound_words, figure
-from torchspec.report.language import code, join, plain
+from torchspec.report.language import clip, code, join, plain
 from torchspec.report.names import DECISION_RANK, SEVERITY, capital, family, family_name, metric_name
 from torchspec.report.phrases import clause, crosses, full
+
+MOST_NAMED = 6  # places named one by one in a reason; beyond it they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Finding:
     evidence: tuple[int, ...]
     rows: tuple[tuple[str, str], ...]  # (workload, backend)
     decision: str
+    gate: str = ""  # the gate that leads a failure
 
 
 def findings(ctx: Context, candidate: str) -> list[Finding]:
@@ -81,6 +84,7 @@ def _failures(ctx: Context, candidate: str) -> list[Finding]:
                 tuple(s for j in own for s in j.evidence),
                 ((workload, backend),),
                 lead.contribution or "adopt",
+                gate.id,
             )
         )
     return found
@@ -160,7 +164,7 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
             metric = metric_name(t, lead.metric)
             if outcome == "error":
                 head = t.counted(len(own), "{n} judgement ended in an error.", "{n} judgements ended in an error.")
-                reason = " ".join(lead.reason.split()).rstrip(".")
+                reason = clip(lead.reason, 240).rstrip(".")
                 clause = t.words("`{w}` gave no usable result for {metric}", w=code(workload), metric=metric)
                 words = (*clause, *plain(f": {reason}." if reason and t.code == "en" else "."))
             else:
@@ -219,7 +223,7 @@ def _rehearsal(ctx: Context, candidate: str) -> list[Finding]:
         "inconclusive": t.words("the rehearsal of going back is inconclusive"),
         "error": t.words("the rehearsal of going back ended in an error"),
     }[r.outcome]
-    reason = " ".join(r.reason.split()).rstrip(".")
+    reason = clip(r.reason, 240).rstrip(".")
     words = plain(capital("".join(s.text for s in what)) + ".")
     if reason and t.code == "en":
         words = join([words, plain(capital(reason) + ".")], " ")
@@ -235,7 +239,7 @@ def _broken(ctx: Context, candidate: str) -> list[Finding]:
     if not own:
         return []
     first = own[0]
-    what = str(first.get("what") or "")
+    what = clip(str(first.get("what") or ""), 120)
     words = t.words(
         "{what} differs between the sides and was not declared. What it touches is an error, not a result.",
         what=code(what),
@@ -265,8 +269,16 @@ def _ready(ctx: Context, candidate: str) -> list[Finding]:
         return []
     parts: list[Words] = []
     places = tuple((r.workload, r.backend) for r in rows)
-    if rows:
-        names = t.listed([code(r.workload) for r in rows])
+    if len(rows) > MOST_NAMED:
+        parts.append(
+            t.words(
+                "{n} of {m} places pass all their gates.",
+                n=len(rows),
+                m=sum(r.candidate == candidate for r in ctx.verdict.rows),
+            )
+        )
+    elif rows:
+        names = t.listed([code(n) for n in dict.fromkeys(r.workload for r in rows)])
         backends = list(dict.fromkeys(r.backend for r in rows))
         gates = sum(r.counts.get("pass", 0) for r in rows)
         parts.append(

@@ -152,6 +152,12 @@ def join(parts: Iterable[Words], between: str = " · ") -> Words:
     return merge(out)
 
 
+def clip(text: str, most: int) -> str:
+    """Text on one line, cut at `most` characters with a mark of omission; the ledger and the verdict hold it whole."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
 def text_of(words: Words) -> str:
     """The characters of words alone."""
     return "".join(s.text for s in words)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from torchspec.model.memo import Cell, Table, Words
+from torchspec.model.memo import Block, Cell, Column, Section, Table, Words
 from torchspec.model.verdict import Judgement, Outcome, Row
 from torchspec.report import build, numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
-from torchspec.report.language import code, join, plain, soft, strong
+from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import DECISION_RANK, SEVERITY, capital, decision_mark, metric_name, outcome_mark
 
 FULL_MATRIX = 40  # cells on page one; beyond it, rows that hold something other than pass
 MOST_ROWS = 8
+FOLDED_ROWS = 5  # of a folded matrix
+COUNTED = 400  # places from which page one counts instead of listing
 WORST_SHOWN = 10
 SEVERITY_SHOWN: tuple[Outcome, ...] = ("pass", "fail", "inconclusive", "error", "not_run")
 
@@ -31,11 +33,57 @@ def matrices(ctx: Context) -> tuple[str, tuple[Table, ...], Words]:
         return (*_single(ctx), note)
     tables = []
     for side in ctx.plan.candidates:
-        if total > 400:
+        if total > COUNTED:
             tables += _counted(ctx, side.id)
         else:
-            tables.append(_matrix(ctx, side.id, total))
+            tables.append(_matrix(ctx, side.id))
     return heading, tuple(tables), note
+
+
+def places(ctx: Context) -> Section | None:
+    """Every place by name, where page one folds or counts them; None where page one shows them all."""
+    t = ctx.t
+    total = len(ctx.verdict.rows)
+    if total <= 1 or not _folds(ctx):
+        return None
+    blocks: list[Block] = []
+    for side in ctx.plan.candidates:
+        own = [r for r in ctx.verdict.rows if r.candidate == side.id]
+        if len(own) <= COUNTED:
+            blocks.append(Block("table", table=_matrix(ctx, side.id, fold=False)))
+            continue
+        ranked = sorted(own, key=lambda r: (SEVERITY.index(r.outcome), -DECISION_RANK[r.decision]))
+        rows = [
+            build.row(
+                build.cell(code(r.workload)),
+                build.cell(code(r.backend)),
+                build.cell(mark=outcome_mark(t, r.outcome)),
+                _second_line(ctx, r),
+                build.cell(decision=decision_mark(t, r.decision)),
+                key=r.outcome,
+            )
+            for r in ranked
+        ]
+        blocks.append(build.table("places", _title(ctx, side.id), _place_columns(ctx), rows, sortable=True))
+    passing = sum(r.outcome == "pass" for r in ctx.verdict.rows)
+    return Section(
+        "places",
+        "",
+        t.text("Every workload and backend: {n} of {m} pass", n=passing, m=total),
+        t.words("What does not pass comes first."),
+        tuple(blocks),
+    )
+
+
+def _folds(ctx: Context) -> bool:
+    workloads = {r.workload for r in ctx.verdict.rows}
+    return len(ctx.verdict.rows) > FULL_MATRIX or len(workloads) > MOST_ROWS
+
+
+def _place_columns(ctx: Context) -> list[Column]:
+    t = ctx.t
+    heads = (t.text("Workload"), t.text("Backend"), t.text("Outcome"), t.text("Because"), t.text("Decision"))
+    return [build.column(h) for h in heads]
 
 
 def _single(ctx: Context) -> tuple[str, tuple[Table, ...]]:
@@ -87,19 +135,19 @@ def _title(ctx: Context, candidate: str) -> str:
     return t.text("Outcome by workload and backend")
 
 
-def _matrix(ctx: Context, candidate: str, total: int) -> Table:
+def _matrix(ctx: Context, candidate: str, *, fold: bool = True) -> Table:
     t = ctx.t
     backends = _backends(ctx)
     workloads = [w.name for w in ctx.plan.workloads if any(r.workload == w.name for r in ctx.verdict.rows)]
     folded: list[str] = []
-    if total > FULL_MATRIX or len(workloads) > MOST_ROWS:
+    if fold and _folds(ctx):
         rows_of = {w: [r for r in ctx.verdict.rows if r.workload == w and r.candidate == candidate] for w in workloads}
         folded = [w for w in workloads if all(r.outcome == "pass" for r in rows_of[w])]
         order = sorted(
             (w for w in workloads if w not in folded), key=lambda w: min(SEVERITY.index(r.outcome) for r in rows_of[w])
         )
-        hidden = order[MOST_ROWS:]
-        workloads = [w for w in workloads if w in order[:MOST_ROWS]]
+        hidden = order[FOLDED_ROWS:]
+        workloads = [w for w in workloads if w in order[:FOLDED_ROWS]]
     else:
         hidden = []
     rows = []
@@ -117,7 +165,7 @@ def _matrix(ctx: Context, candidate: str, total: int) -> Table:
     if hidden:
         rows.append(
             build.row(
-                t.plural(len(hidden), "{n} more workload, see section 1", "{n} more workloads, see section 1"),
+                t.plural(len(hidden), "{n} more workload, in section 1", "{n} more workloads, in section 1"),
                 *([""] * len(backends)),
             )
         )
@@ -219,7 +267,7 @@ def _second_line(ctx: Context, row: Row) -> str:
 
 def plain_reason(ctx: Context, reason: str) -> str:
     """A reason in the judge's words, which are English; another language says only that there is no figure."""
-    text = " ".join(reason.split()).rstrip(".")
+    text = clip(reason, 240).rstrip(".")
     return text if ctx.t.code == "en" and text else ctx.t.text("no figure")
 
 

@@ -7,7 +7,7 @@ from torchspec.model.verdict import Fleet
 from torchspec.report import numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
-from torchspec.report.findings import Finding
+from torchspec.report.findings import MOST_NAMED, Finding
 from torchspec.report.language import code, join, plain
 from torchspec.report.matrix import share
 from torchspec.report.names import decision_mark, family_name, metric_name
@@ -56,7 +56,10 @@ def _beside(ctx: Context, fleet: Fleet) -> Words:
     if fleet.decision != "rollback" and not harm:
         parts.append(t.words("Nothing was found that speaks for a rollback."))
     ready = [r for r in ctx.verdict.rows if r.candidate == fleet.candidate and r.outcome == "pass"]
-    if ready and fleet.decision != "adopt":
+    if len(ready) > MOST_NAMED and fleet.decision != "adopt":
+        total = sum(r.candidate == fleet.candidate for r in ctx.verdict.rows)
+        parts.append(t.words("{n} of {m} places pass.", n=len(ready), m=total))
+    elif ready and fleet.decision != "adopt":
         by_backend: dict[str, list[str]] = {}
         for r in ready:
             by_backend.setdefault(r.backend, []).append(r.workload)
@@ -100,7 +103,15 @@ def _asked(ctx: Context, fleet: Fleet, found: list[Finding]) -> Words:
         fails = [f for f in found if f.kind == "fail"]
         if fails:
             names = t.listed([code(n) for n in dict.fromkeys(w for f in fails for w, _ in f.rows)])
-            asks.append(t.words("say how {names} gets back inside its limit", names=names))
+            number = len({w for f in fails for w, _ in f.rows})
+            asks.append(
+                t.plural(
+                    number,
+                    "say how {names} gets back inside its limit",
+                    "say how {names} get back inside their limits",
+                    names=names,
+                )
+            )
         silent = [
             b.name
             for b in ctx.plan.backends
@@ -141,7 +152,7 @@ def changes(ctx: Context, by_candidate: dict[str, list[Finding]]) -> tuple[Chang
             out.append(_toward_rollback(ctx, fleet))
         if fleet.decision == "adopt":
             out += _closest(ctx, fleet)
-    return tuple(out[:5])
+    return tuple(dict.fromkeys(out))[:5]
 
 
 def _toward_adopt(ctx: Context, found: list[Finding], name: str) -> list[Change]:
@@ -149,26 +160,20 @@ def _toward_adopt(ctx: Context, found: list[Finding], name: str) -> list[Change]
     adopt = decision_mark(t, "adopt")
     out: list[Change] = []
     conditions: list[Words] = []
-    for f in [f for f in found if f.kind == "fail"][:3]:
-        workload, backend = f.rows[0]
-        own = [
-            j
-            for j in ctx.verdict.judgements
-            if j.outcome == "fail" and ctx.cells[j.cell].workload == workload and ctx.cells[j.cell].backend == backend
-        ]
-        gate = ctx.gates[own[0].gate] if own else None
-        if gate is not None:
-            fail = next((j for j in own if set(j.evidence) <= set(f.evidence)), own[0])
-            gate = ctx.gates[fail.gate]
-            conditions.append(
-                t.words(
-                    "`{w}` stays within its limit for {metric} ({limit}) on {backend}",
-                    w=workload,
-                    metric=metric_name(t, gate.metric),
-                    limit=limit_words(t, gate),
-                    backend=backend,
-                )
+    fails = [f for f in found if f.kind == "fail"]
+    for f in fails[:2]:
+        gate = ctx.gates[f.gate]
+        conditions.append(
+            t.words(
+                "`{w}` stays within its limit for {metric} ({limit}) on {backend}",
+                w=f.rows[0][0],
+                metric=metric_name(t, gate.metric),
+                limit=limit_words(t, gate),
+                backend=f.rows[0][1],
             )
+        )
+    if len(fails) > 2:
+        conditions.append(t.plural(len(fails) - 2, "{n} more failure is gone", "{n} more failures are gone"))
     if any(f.kind == "inconclusive" for f in found):
         conditions.append(t.words("what is inconclusive ends inside its limit"))
     if any(b in ctx.backends_with_evidence() for f in found if f.kind == "not_run" for _, b in f.rows):

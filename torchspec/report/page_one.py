@@ -114,7 +114,7 @@ def _merged(ctx: Context, rest: Sequence[Finding]) -> Finding:
     if len(rest) == 1:
         return rest[0]
     t = ctx.t
-    shown, left = rest[:3], len(rest) - 3
+    shown, left = rest[:2], len(rest) - 2
     words = join([f.words for f in shown], " ")
     if left > 0:
         words = join(

@@ -33,18 +33,37 @@ class Refused(ValueError):
     """An address that the memo must not fetch."""
 
 
-def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = None) -> dict[str, Any]:
-    """A resource of the package by its exact address, or a `data:` address, decoded here; everything else raises
-    Refused (and is noted in `refused`)."""
+def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = None) -> tuple[bytes, str]:
+    """(bytes, media type) of a package's resource by its exact address, or of a `data:` address, decoded here.
+
+    Everything else raises Refused, and is noted in `refused`.
+    """
     if url in resources:
-        return {"string": resources[url], "mime_type": "font/woff2"}
+        return resources[url], "font/woff2"
     if not url.startswith("data:"):
         if refused is not None:
             refused.append(url)
         raise Refused(f"a memo fetches nothing: {url[:80]}")
     head, _, body = url[5:].partition(",")
     raw = base64.b64decode(body) if head.endswith(";base64") else urllib.parse.unquote_to_bytes(body)
-    return {"string": raw, "mime_type": head.split(";")[0] or "text/plain"}
+    return raw, head.split(";")[0] or "text/plain"
+
+
+def _laid_out(html: str, resources: Mapping[str, bytes], refused: list[str] | None) -> Any:
+    from weasyprint import HTML
+    from weasyprint.urls import URLFetcher, URLFetcherResponse
+
+    class OnlyData(URLFetcher):  # type: ignore[misc]
+        def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
+            data, kind = fetch(url, resources, refused)
+            return URLFetcherResponse("data:", data, {"Content-Type": kind})
+
+    return HTML(string=html, base_url=None, url_fetcher=OnlyData()).render(pdf_variant="pdf/a-3a")
+
+
+def pages(html: str, resources: Mapping[str, bytes]) -> int:
+    """On how many pages `html` holds."""
+    return len(_laid_out(html, resources, None).pages)
 
 
 def write_pdf(
@@ -56,24 +75,20 @@ def write_pdf(
     resources: Mapping[str, bytes] | None = None,
     refused: list[str] | None = None,
 ) -> bytes:
-    """The PDF of `html`. `attachments` are (name, description, bytes); `resources` are the only addresses beside data:
-    that can be fetched; `refused` collects those that were not."""
-    from weasyprint import HTML, Attachment
-    from weasyprint.document import DocumentMetadata
-    from weasyprint.urls import URLFetcher, URLFetcherResponse
+    """The PDF of `html`.
 
-    class OnlyData(URLFetcher):  # type: ignore[misc]
-        def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
-            got = fetch(url, resources or {}, refused)
-            return URLFetcherResponse("data:", got["string"], {"Content-Type": got["mime_type"]})
+    `attachments` are (name, description, bytes); `resources` are the only addresses beside data: that can be fetched;
+    `refused` collects those that were not.
+    """
+    from weasyprint import Attachment
+    from weasyprint.document import DocumentMetadata
 
     class BothStandards(DocumentMetadata):  # type: ignore[misc]
         """PDF/A's metadata with PDF/UA's identification beside it."""
 
         def generate_rdf_metadata(self, variant: str, version: int, conformance: str) -> bytes:
             rdf = fromstring(super().generate_rdf_metadata(variant, version, conformance))
-            own = SubElement(rdf, f"{{{RDF}}}Description", {f"{{{RDF}}}about": "", f"{{{UA}}}part": "1"})
-            assert own is not None
+            SubElement(rdf, f"{{{RDF}}}Description", {f"{{{RDF}}}about": "", f"{{{UA}}}part": "1"})
             rdf.append(fromstring(EXTENSION))
             return bytes(tostring(rdf, encoding="utf-8"))
 
@@ -82,7 +97,7 @@ def write_pdf(
         Attachment(string=data, name=name, description=about, created=when, modified=when, relationship="Data")
         for name, about, data in attachments
     ]
-    document = HTML(string=html, base_url=None, url_fetcher=OnlyData()).render(pdf_variant="pdf/a-3a")
+    document = _laid_out(html, resources or {}, refused)
     known = {k: v for k, v in vars(document.metadata).items() if k != "attachments"}
     document.metadata = BothStandards(**known)
     made = document.write_pdf(

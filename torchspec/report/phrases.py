@@ -8,7 +8,7 @@ from torchspec.model.verdict import Judgement
 from torchspec.report import numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import Figure, bound_words, figure
-from torchspec.report.language import code, join, plain
+from torchspec.report.language import clip, code, join, plain
 from torchspec.report.names import METERS, metric_name
 
 
@@ -52,7 +52,7 @@ def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
     t = ctx.t
     fig = figure(t, gate, j)
     if not fig.change:
-        reason = " ".join(j.reason.split()).rstrip(".")
+        reason = clip(j.reason, 240).rstrip(".")
         said = (*clause(ctx, gate, j, workload), *plain("."))
         return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
     change = f"{fig.change} {fig.interval}".strip()

@@ -28,10 +28,11 @@ from torchspec.model.codec import to_json
 from torchspec.model.memo import Cell, Memo, Plot, Table
 from torchspec.report import markdown
 from torchspec.report.language import text_of
-from torchspec.report.pdf import write_pdf
+from torchspec.report.pdf import pages, write_pdf
 from torchspec.report.plots import svg
 
 FONT_SCHEME = "torchspec-font:"
+DENSITIES = ("", "dense", "dense denser")  # page one holds on one page at the first of these that fits
 MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
 FONTS = (
     ("Memo Sans", 400, "inter-400"),
@@ -68,8 +69,14 @@ def markdown_of(memo: Memo, templates: Path | None = None) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def html_of(memo: Memo, *, templates: Path | None = None, paged: bool = False) -> str:
-    """memo.html as text, one self-contained file; `paged` gives the variant that becomes the PDF."""
+def html_of(
+    memo: Memo, *, templates: Path | None = None, paged: bool = False, density: str = "", alone: bool = False
+) -> str:
+    """memo.html as text, one self-contained file.
+
+    `paged` gives the variant that becomes the PDF; `density` sets its first page closer ("dense", "dense denser");
+    `alone` leaves out everything but the first page.
+    """
     environment = _environment(templates, html=True)
     css = style(templates, embedded=not paged)
     script = "" if paged else _source(environment, "memo.js")
@@ -87,6 +94,8 @@ def html_of(memo: Memo, *, templates: Path | None = None, paged: bool = False) -
     return environment.get_template("memo.html.j2").render(
         memo=memo,
         paged=paged,
+        density=density,
+        alone=alone,
         css=Markup(css),
         script=Markup(script),
         policy=policy,
@@ -104,12 +113,21 @@ def pdf_of(
 ) -> bytes:
     """memo.pdf as bytes: the same words, paged; the same memo gives the same bytes on the same system libraries."""
     described = [(name, _about(name), data) for name, data in (attachments or {}).items()]
+    resources = packaged_fonts()
+    density = next(
+        (
+            d
+            for d in DENSITIES[:-1]
+            if pages(html_of(memo, templates=templates, paged=True, density=d, alone=True), resources) == 1
+        ),
+        DENSITIES[-1],
+    )
     return write_pdf(
-        html_of(memo, templates=templates, paged=True),
+        html_of(memo, templates=templates, paged=True, density=density),
         issued=memo.issued,
         identifier=sha256_hex(canonical(to_json(memo)))[:32],
         attachments=described,
-        resources=packaged_fonts(),
+        resources=resources,
         refused=refused,
     )
 
@@ -126,7 +144,9 @@ def _about(name: str) -> str:
 def style(templates: Path | None = None, *, embedded: bool = True) -> str:
     """The style sheet with its fonts and marks inside, so that nothing has to be fetched. Where it is not `embedded`
     the fonts have addresses that only `pdf.fetch` knows."""
-    return _fonts(embedded) + _source(_environment(templates, html=False), "memo.css")
+    environment = _environment(templates, html=False)
+    screen = _source(environment, "screen.css") if embedded else ""
+    return _fonts(embedded) + _source(environment, "memo.css") + screen
 
 
 @cache
@@ -192,6 +212,8 @@ def _svg(plot: Plot) -> Markup:
 
 def _printed(table: Table, most: int) -> Table:
     """A table with at most `most` rows: what does not pass first, in the given order."""
+    if table.kind == "places":
+        table = replace(table, rows=tuple(r for r in table.rows if r.key != "pass"))
     if len(table.rows) <= most:
         return table
     keep = {id(r) for r in [*(r for r in table.rows if r.key not in {"pass", "not_run"}), *table.rows][:most]}
@@ -213,7 +235,7 @@ def _lines(cell: Cell) -> list[tuple[str, float]]:
 
 def _widths(table: Table) -> tuple[int, ...]:
     """Widths of the columns in per cent, for tables that have none of their own: each gets its longest word, then a
-    share of the rest by how much more it holds. Empty for the kinds whose widths the style sheet sets."""
+    share of the rest by how much more it holds. 0 leaves a column to the renderer; empty for the kinds whose widths the style sheet sets."""
     if table.kind not in _MEASURED:
         return ()
     if table.kind == "matrix":
@@ -224,6 +246,8 @@ def _widths(table: Table) -> tuple[int, ...]:
         lines += [line for r in table.rows if r.kind == "row" for line in _lines(r.cells[index])]
         least.append(min(max((len(w) * wide for text, wide in lines for w in text.split()), default=1), 22) + 3)
         natural.append(min(max((len(text) * wide for text, wide in lines), default=1), 70) + 3)
+    if sum(natural) <= _CHARACTERS:
+        return tuple(min(max(round(n * 100 / sum(natural)), 3), 90) for n in natural)
     room = max(_CHARACTERS - sum(least), 0)
     wants = [max(n - m, 0) for n, m in zip(natural, least, strict=True)]
     shares = [m + room * w / (sum(wants) or 1) for m, w in zip(least, wants, strict=True)]
@@ -234,12 +258,11 @@ def _widths(table: Table) -> tuple[int, ...]:
 def _matrix_widths(columns: int) -> tuple[int, ...]:
     if columns == 3:
         return (24, 22, 54)
-    first = max(16, min(26, 40 - 3 * columns))
-    return (first, *([round((100 - first) / (columns - 1))] * (columns - 1)))
+    return (max(18, min(28, 40 - 3 * columns)), *([0] * (columns - 1)))
 
 
 _CHARACTERS = 118  # of the table's type size, across a printed page
-_MEASURED = frozenset({"plain", "environment", "matrix"})
+_MEASURED = frozenset({"plain", "places", "environment", "matrix"})
 
 _FILTERS: dict[str, Any] = {
     "widths": _widths,

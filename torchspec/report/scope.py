@@ -8,7 +8,9 @@ from torchspec.model.memo import Block, Section, TableRow, Words
 from torchspec.model.verdict import WaiverUse
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, day, evidence_words, minute
-from torchspec.report.language import code, join, link, plain, soft, strong
+from torchspec.report.language import clip, code, join, link, plain, soft, strong
+
+CONFIRMED = 0.01  # how often chance alone confirms a failure of timing on fresh pairs
 
 
 def limits_of_it(ctx: Context) -> Section:
@@ -20,7 +22,7 @@ def limits_of_it(ctx: Context) -> Section:
     for j in ctx.verdict.judgements:
         if j.outcome == "not_run":
             cell = ctx.cells[j.cell]
-            place = (cell.backend, " ".join(j.reason.split()))
+            place = (cell.backend, clip(j.reason, 240))
             missing[place] += 1
             named.setdefault(place, {})[cell.workload] = None
     rows = [
@@ -106,6 +108,10 @@ def limits_of_it(ctx: Context) -> Section:
     if ctx.plan.upgrade.caveats:
         blocks.append(build.heading(t.text("Caveats, written before the run")))
         blocks.append(build.listing([plain(c) for c in ctx.plan.upgrade.caveats]))
+    comparisons = _comparisons(ctx)
+    if comparisons:
+        blocks.append(build.heading(t.text("Many comparisons")))
+        blocks.append(build.paragraph(comparisons))
     if not ctx.plan.claims:
         blocks.append(build.paragraph(t.words("The spec states no claims of others.")))
     return Section(
@@ -123,6 +129,30 @@ def _heading(ctx: Context, missing: int) -> str:
     if missing:
         return t.text("What this does not show: {n} of {m} judgements were not run", n=missing, m=total)
     return t.text("What this does not show: everything planned was run")
+
+
+def _comparisons(ctx: Context) -> Words:
+    """How many outcomes may be wrong by chance, were every truth exactly at its limit."""
+    t = ctx.t
+    told = [
+        j
+        for j in ctx.verdict.judgements
+        if j.confidence is not None and j.outcome in {"pass", "fail", "inconclusive"} and j.rule != "report"
+    ]
+    if not told:
+        return ()
+    alpha = (1 - min(j.confidence or 0.9 for j in told)) / 2
+    timed = sum("pairs" in (j.n or {}) for j in told)
+    passes = alpha * len(told)
+    fails = alpha * CONFIRMED * timed + alpha * (len(told) - timed)
+    return t.words(
+        "{n} outcomes were told from noise by an interval. Were every truth exactly at its limit, chance alone would make "
+        "at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second time on "
+        "fresh pairs.",
+        n=len(told),
+        passes=numbers.scientific(passes, locale=t.locale),
+        fails=numbers.scientific(fails, locale=t.locale),
+    )
 
 
 def _waiver(ctx: Context, use: WaiverUse) -> TableRow:
@@ -253,7 +283,7 @@ def runs(ctx: Context) -> Section:
     for r in ctx.verdict.runs:
         run = str(r.get("run") or r.get("id") or "")
         start = ctx.evidence.starts.get(run, {})
-        status = str(r.get("status") or "")
+        status = clip(str(r.get("status") or ""), 40)
         finished += status == "completed"
         git = r.get("git") or start.get("git") or {}
         commit = str(git.get("commit") or "")[:7] if isinstance(git, dict) else ""
@@ -274,7 +304,7 @@ def runs(ctx: Context) -> Section:
                     minute(str(r.get("started") or r.get("start") or r.get("time") or "")),
                     sub=soft(numbers.duration(float(wall), locale=t.locale) if isinstance(wall, int | float) else ""),
                 ),
-                build.cell(plain(status), sub=soft(str(r.get("reason") or ""))),
+                build.cell(plain(status), sub=soft(clip(str(r.get("reason") or ""), 200))),
                 done,
                 build.cell(code(commit), sub=soft(machine)),
             )

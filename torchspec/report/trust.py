@@ -10,7 +10,7 @@ from torchspec.model.plan import Claim, Statement
 from torchspec.model.verdict import ClaimVerdict
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, evidence_words
-from torchspec.report.language import code, join, plain, soft, strong
+from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import claim_mark, metric_name, outcome_mark
 
 
@@ -33,7 +33,7 @@ def claims(ctx: Context) -> Section | None:
                     build.cell(code(claim.name), sub=join([plain(claim.source), who])),
                     _stated(ctx, statement),
                     _basis(claim),
-                    build.cell(_here(ctx, statement, v), sub=soft(v.reason)),
+                    build.cell(_here(ctx, statement, v), sub=soft(clip(v.reason, 240) if t.code == "en" else "")),
                     build.cell(mark=claim_mark(t, v.verdict), sub=evidence_words(v.evidence)),
                 )
             )
@@ -136,7 +136,7 @@ def rehearsal(ctx: Context) -> Section:
         for step in r.steps:
             ok = bool(step.get("ok"))
             cell = ctx.cells.get(str(step.get("cell")))
-            error = str(step.get("error") or "")
+            error = clip(str(step.get("error") or ""), 240)
             seconds = step.get("seconds")
             rows.append(
                 build.row(
@@ -191,7 +191,7 @@ def _detail(detail: object) -> str:
 def _short(value: object) -> str:
     if isinstance(value, float):
         return numbers.scientific(value, 3)
-    text = str(value)
+    text = clip(str(value), 120)
     return text[:16] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
 
 
@@ -255,10 +255,10 @@ def controls(ctx: Context) -> Section:
         cell = ctx.cells.get(str(b.get("cell")))
         broken.append(
             build.row(
-                build.cell(strong(str(b.get("what") or "")), sub=soft(cell.label if cell else "")),
+                build.cell(strong(clip(str(b.get("what") or ""), 120)), sub=soft(cell.label if cell else "")),
                 _short(b.get("baseline", "")),
                 _short(b.get("candidate_value", "")),
-                str(b.get("reason") or ""),
+                clip(str(b.get("reason") or ""), 240),
             )
         )
     if broken:
@@ -297,7 +297,7 @@ def controls(ctx: Context) -> Section:
 
 
 def _why_not(ctx: Context, c: Mapping[str, Any]) -> str:
-    return str(c.get("reason") or c.get("error") or "") if ctx.t.code == "en" else ""
+    return clip(str(c.get("reason") or c.get("error") or ""), 240) if ctx.t.code == "en" else ""
 
 
 def _controls_heading(ctx: Context, rows: int, failed: int, broken: int, seen: list[float]) -> str:

@@ -88,7 +88,7 @@ def view(
 
 
 def _sections(ctx: Context) -> tuple[Section, ...]:
-    out: list[Section | None] = []
+    out: list[Section | None] = [matrix.places(ctx)]
     for side in ctx.plan.candidates:
         for backend in ctx.backends_with_evidence():
             out.append(gates.section(ctx, side.id, backend))
@@ -103,9 +103,8 @@ def _sections(ctx: Context) -> tuple[Section, ...]:
     out.append(scope.registration(ctx))
     out.append(scope.runs(ctx))
     numbered = [replace(s, number=str(n)) for n, s in enumerate((s for s in out if s is not None), start=1)]
-    if numbered:
-        first = numbered[0]
-        numbered[0] = replace(first, blocks=(*first.blocks, *gates.meanings(ctx)))
+    first = next((i for i, s in enumerate(numbered) if s.anchor.startswith("gates-")), 0)
+    numbered[first] = replace(numbered[first], blocks=(*numbered[first].blocks, *gates.meanings(ctx)))
     return (*numbered, appendix.section(ctx))
 
 
