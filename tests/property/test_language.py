@@ -23,7 +23,7 @@ from torchspec.syntax.format import CLAUSES, format_source
 from torchspec.syntax.parse import parse_source
 
 MORE = int(os.environ.get("TORCHSPEC_FUZZ", "1"))
-FEW = settings(max_examples=150 * MORE, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=40 * MORE, deadline=None, suppress_health_check=list(HealthCheck))
 SPECS = [p.read_text(encoding="utf-8") for p in sorted(data_folder("specs").glob("*.tspec"))]
 
 words = st.one_of(

@@ -41,7 +41,7 @@ def check_spec(path: Path, params: Mapping[str, str] = _NOTHING, catalog: Catalo
     """
     context = Context(catalog or catalogs.load())
     loaded = load(context, path, params)
-    spec = _elaborate(context, loaded, path) if loaded.statements else None
+    spec = _elaborate(context, loaded, path) if loaded.first is not None else None
     if spec is not None and not any(d.is_error for d in context.found):
         context.found += [*warning.warnings(spec), *policy(spec, context.catalog)]
         context.found = warning.audible(spec, context.found)
