@@ -80,6 +80,19 @@ class Run:
         extra: dict[str, str] | None = None,
     ) -> Worker:
         """A fresh worker of a side. Without `cache` its compiler cache is new and empty."""
+        name, env = self.prepared(side, purpose, cache, timing, extra or {})
+        arguments = {"team": str(self.team), "digests": self.team_digests}
+        with self._lock:
+            self._check_going()
+            log, tmp = self.logs / f"{name}.log", self.scratch / name
+            worker = Worker(self.pythons[side], self.harness, side, arguments, env, log, tmp)
+            self.keep(worker)
+        return worker
+
+    def prepared(
+        self, side: str, purpose: str, cache: Path | None, timing: bool, extra: dict[str, str]
+    ) -> tuple[str, dict[str, str]]:
+        """The name and the environment of the next worker; its scratch folder is there."""
         with self._lock:
             self._started += 1
             name = f"{self._started:03d}-{side}-{purpose}"
@@ -91,16 +104,15 @@ class Run:
             tmp,
             cache or self.cache_folder(name),
             timing and bool(self.embedded.budget["tuned_malloc"]),
-            extra or {},
+            extra,
         )
-        arguments = {"team": str(self.team), "digests": self.team_digests}
-        log = self.logs / f"{name}.log"
+        return name, env
+
+    def keep(self, worker: Worker) -> None:
+        """Remembers a worker, so that it ends with the run."""
         with self._lock:
-            self._check_going()
-            worker = Worker(self.pythons[side], self.harness, side, arguments, env, log, tmp)
             self.workers = [one for one in self.workers if not one.ended]
             self.workers.append(worker)
-        return worker
 
     def _check_going(self) -> None:
         """A thread that is still at work when the run has been stopped must not start or write anything more."""
