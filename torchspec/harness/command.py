@@ -113,6 +113,9 @@ def _pair(embedded: Embedded, given: argparse.Namespace) -> int:
 
 def main(arguments: list[str], embedded: Embedded) -> int:
     """Runs one command; gives the exit status."""
+    own = DEVICES[embedded.backend].commands
+    if arguments and arguments[0] in own:
+        return own[arguments[0]](arguments[1:], embedded)
     given = _parser(embedded).parse_args(arguments)
     if given.command == "worker":
         return serve(embedded, json.loads(given.arguments))

@@ -7,7 +7,7 @@ A device says whether it is there, seeds, synchronises, times calls and measures
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from .measure import timed_samples
 from .memory import ResidentPeak, allocated_peak
@@ -23,6 +23,13 @@ class Device:
     torch_name = "cpu"
     #: What `sample` reads: the host's clock after synchronising, or the device's own events.
     clock = "perf_counter_ns"
+    #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, what measures
+    #: its cells before they are timed, and what times them.
+    run_type: Any = None
+    cells_type: Any = None
+    pairs_type: Any = None
+    #: Further commands of the emitted file: name -> function of (arguments, Embedded) that gives the exit status.
+    commands: ClassVar[dict[str, Callable[[list[str], Any], int]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .chain import EvidenceError, Ledger, file_sha256
-from .device import DEVICES
+from .device import DEVICES, Device
 from .embedded import Embedded
 from .environ import host, normal_name
 from .fresh import CellOver, FreshCell
@@ -66,8 +66,10 @@ class Driver:
             os.replace(partial, harness)
         ledger = Ledger(folder / "ledger.jsonl", run_id or new_run_id())
         past = Past(ledger.records(), embedded.digest, self.digest, candidate)
-        self.run = Run(embedded, ledger, past, folder, harness, candidate, pythons, progress)
-        self.run.clock = DEVICES[embedded.backend].clock if embedded.backend in DEVICES else "perf_counter_ns"
+        self.device = DEVICES.get(embedded.backend, Device)
+        make = self.device.run_type or Run
+        self.run: Run = make(embedded, ledger, past, folder, harness, candidate, pythons, progress)
+        self.run.clock = self.device.clock
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:
         unknown = [name for name in only if name not in self.embedded.cells]
@@ -169,6 +171,9 @@ class Driver:
                 return
         comparisons: list[Comparison] = []
         self.estimate = Estimate(self.progress, self._work_ahead(open_cells))
+        if self.device.cells_type is not None:
+            comparisons = self.device.cells_type(run, open_cells, self.estimate).all()
+            open_cells = []
         for index, cell in enumerate(open_cells, 1):
             row = self.embedded.cells[cell]
             self.progress.event(
@@ -207,7 +212,7 @@ class Driver:
     def _time(self, comparisons: list[Comparison]) -> None:
         if not comparisons:
             return
-        pairs = Pairs(self.run, comparisons, self.estimate)
+        pairs = (self.device.pairs_type or Pairs)(self.run, comparisons, self.estimate)
         for cell, problem in pairs.all().items():
             failures = self.run.past.failures
             if problem is None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from .chain import sha256_hex
 
-TIMED = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time")
+TIMED = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
+         "comm.latency_p50", "comm.latency_p95", "comm.bus_bandwidth")  # fmt: skip
 
 
 class Embedded:

@@ -13,6 +13,9 @@ REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compi
 KNOWN = (
     *REPEATED, *TIMED, "runs", "loss.final", "export.roundtrip", "export.reload", "export.candidate_to_baseline",
 )  # fmt: skip
+#: What a device that measures more adds to the metrics known and to those that three processes are asked for.
+MORE_KNOWN: set[str] = set()
+MORE_REPEATED: set[str] = set()
 FRESH_PROCESSES = 3
 USUAL_REPEATS = 5
 USUAL_LOSS_STEPS = 5
@@ -57,13 +60,14 @@ class Needs:
         determinism = [gate for gate in gates if gate["metric"].startswith("determinism.")]
         self.repeats = max((int(gate["repeats"] or USUAL_REPEATS) for gate in determinism), default=0)
         self.memory = sorted(self.metrics & set(MEMORY))
-        self.processes = FRESH_PROCESSES if determinism or self.metrics & set(REPEATED) else 1
+        self.processes = FRESH_PROCESSES if determinism or self.metrics & {*REPEATED, *MORE_REPEATED} else 1
         #: Whether starting, first calls or compiling are timed, which two processes at once would disturb.
         self.times_starting = any(
             self.wants(m) for m in ("import.time", "latency.first_call", "compile.time", "compile.time_warm")
         )
         #: Metrics that nothing here measures, which is said rather than passed over.
-        self.unknown = {m for m in self.metrics if m not in KNOWN and not m.startswith(("error.", "determinism."))}
+        known = {*KNOWN, *MORE_KNOWN}
+        self.unknown = {m for m in self.metrics if m not in known and not m.startswith(("error.", "determinism."))}
         self.loss_steps = USUAL_LOSS_STEPS
         #: Repeats in each process, beside the first run, so that all processes together give at least `repeats`.
         self.repeats_each = max(1, -(-self.repeats // self.processes) - 1)

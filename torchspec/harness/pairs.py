@@ -16,7 +16,7 @@ from .measure import block_shape
 from .needs import Comparison
 from .progress import Estimate
 from .run import Run, idlest_cores, noise_between, noise_now
-from .sequential import confirm, decide, series
+from .sequential import RATES, confirm, decide, series
 from .supervise import Unable, Worker, WorkerFailed
 
 #: Padding before a build, so that its tensors lie elsewhere: up to this many bytes.
@@ -42,9 +42,9 @@ def planted_change(gate: dict[str, Any]) -> float | None:
     if value is None or form not in ("growth", "drop"):
         return None
     change = float(sees) if sees is not None else value + max(value, USUAL_SEES)
-    if form == "growth" and gate["metric"] != "throughput":
+    if form == "growth" and gate["metric"] not in RATES:
         return change
-    if form == "drop" and gate["metric"] == "throughput":
+    if form == "drop" and gate["metric"] in RATES:
         return 1.0 / (1.0 - min(change, 0.95)) - 1.0
     return None
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+#: Timed metrics that rise as times fall.
+RATES = ("throughput", "comm.bus_bandwidth")
 #: {"a_ns": [per-call ns], "b_ns": [..]} of one round; the rounds of each build of one pair of workers.
 Round = dict[str, Any]
 Pair = list[list[Round]]
@@ -206,7 +208,7 @@ def series(metric: str, limit: dict[str, Any], pairs: list[Pair], items: float =
     if value is None or op is None:
         return None
     flipped = {"<=": ">=", ">=": "<="}[op]
-    rate = metric == "throughput"
+    rate = metric in RATES
     sign = -1.0 if rate else 1.0
     if form in ("growth", "drop", "speedup"):
         ratios = [r for r in (pair_ratio(metric, builds) for builds in pairs) if r is not None]
