@@ -87,6 +87,8 @@ class Work:
     items_unit = "calls"
     input_gradients = False
     timed_optimizer = False
+    #: Whether the work runs in float64 on the CPU, from which the shapes of random cotangents are then taken.
+    has_float64 = True
     #: Whether the output is a scalar loss already, so that no cotangents are needed to go backward.
     scalar = False
 
@@ -157,20 +159,30 @@ class Work:
         cotangents: dict[str, Any] = {}
         if self.task.mode == "train" and not self.scalar:
             frozen = {"inputs": inputs, "weights": weights, "cotangents": {}}
-            job = self.job(frozen, "infer", self.reference(), torch.device("cpu"), torch.float64)
+            wide = torch.float64 if self.has_float64 else None
+            job = self.job(frozen, "infer", self.reference(), torch.device("cpu"), wide)
             output = job.forward()
             if self.loss(output, inputs) is None:
                 torch.manual_seed(self.task.seed + 1)
                 cotangents = {
-                    name: torch.randn(value.shape).to(dtype or torch.float32)
+                    name: random_cotangent(value, dtype)
                     for name, value in tensors(output).items()
-                    if value.is_floating_point()
+                    if value.is_floating_point() or value.is_complex()
                 }
         return {"inputs": inputs, "weights": weights, "cotangents": cotangents}
 
     def job(self, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any) -> Job:
         """The work, built on `device` in `dtype` (None: as frozen) from what was frozen. Overridden for odd kinds."""
         return ModuleJob(self, frozen, mode, path, device, dtype)
+
+
+def random_cotangent(value: Any, dtype: Any) -> Any:
+    """A standard normal tensor of the shape of `value`, real or complex as it is, in `dtype` (None: single precision)."""
+    import torch
+
+    if value.is_complex():
+        return torch.randn(value.shape, dtype=torch.complex64)
+    return torch.randn(value.shape).to(dtype if dtype is not None and dtype.is_floating_point else torch.float32)
 
 
 class Job:
@@ -258,7 +270,7 @@ class ModuleJob(Job):
         placed = tensors([list(args), kwargs])
         if self.mode == "train" and self.work.input_gradients:
             for value in placed.values():
-                value.requires_grad_(value.is_floating_point())
+                value.requires_grad_(value.is_floating_point() or value.is_complex())
         self.runner = runner
         self._call = functools.partial(runner, *args, **kwargs)
         self._leaves = {k: p for k, p in self.module.named_parameters() if p.requires_grad}
