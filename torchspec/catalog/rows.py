@@ -70,8 +70,8 @@ class WorkloadKind(NamedTuple):
     """A kind of work. `entry`: required, optional or none (the team's own `path:function`).
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
-    `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words,
-    the values they may take ("count" for a whole number), and the value where the spec says none (None: left out).
+    `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values
+    they may take ("count": whole numbers; several are a list), and the value where the spec says none (None: left out).
     `free_axes`: `shape` may hold any axis, given to the team's function by name.
     """
 

@@ -33,6 +33,7 @@ ATTENTION = (
 RANK_COUNT = _count("ranks", 1, "processes; the values stand on the backend's line", True)
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
 STEPS = ("steps", ("count",), None)
+OVERLAP = ("overlap", ("none", "prefetch", "separate_reduce_scatter", "reduce_scatter_buffers"), None)
 
 WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
@@ -100,7 +101,10 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         "one torch operator by its dotted name",
         ("infer", "train", "compile"),
         ("infer",),
-        (_dtype(), Axis("operator", "name", None, "dotted name below torch, such as softmax or nn.functional.pad")),
+        (
+            _dtype(),
+            Axis("operator", "name", None, "dotted name below torch, such as softmax or nn.functional.pad", (), True),
+        ),
         ONE,
         beside=("*",),
         items_unit="calls",
@@ -179,6 +183,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
                 "all_reduce",
                 "which collective",
                 ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "barrier"),
+                True,
             ),
             _count("bytes", 1048576, "size of one rank's message", True),
             RANK_COUNT,
@@ -203,7 +208,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         entry="optional",
         items_unit="samples",
         items=("batch",),
-        options=(STEPS,),
+        options=(STEPS, OVERLAP),
     ),
     WorkloadKind(
         "ddp",

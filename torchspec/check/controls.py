@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from torchspec.check.bind import Bound
-from torchspec.check.gates import text_of, texts
+from torchspec.check.gates import plain, text_of, texts
 from torchspec.check.spec import (
     BackendDecl,
     FrozenDecl,
@@ -31,18 +31,18 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PATH", "HOME")
 _SETTINGS: dict[str, tuple[str, ...]] = {
     "float32_matmul_precision": ("highest", "high", "medium"),
-    "deterministic_algorithms": ("on", "off", "warn"),
+    "deterministic_algorithms": ("on", "off"),
     "cudnn_benchmark": ("on", "off"),
-    "cudnn_deterministic": ("on", "off"),
     "allow_tf32": ("on", "off"),
-    "reduced_precision_reductions": ("on", "off"),
+    "allow_reduced_precision_reduction": ("on", "off"),
     "flush_denormal": ("on", "off"),
-    "attention_backend": ("auto", "math", "flash", "efficient", "cudnn"),
 }
 _COMPILE: dict[str, tuple[str, ...]] = {
     "mode": ("default", "reduce_overhead", "max_autotune", "max_autotune_no_cudagraphs"),
     "cache": ("cold", "warm"),
     "backend": ("inductor", "eager", "aot_eager", "cudagraphs"),
+    "dynamic": ("on", "off"),
+    "fullgraph": ("on", "off"),
 }
 DEFAULT_SEED = 0
 DEFAULT_TIMEOUT_S = 600.0  # as in model.plan.Budget, whose import `check` does without
@@ -372,16 +372,10 @@ def meta(statements: tuple[Statement, ...], context: Context) -> dict[str, Any]:
         if statement.word in made:
             context.say("TS206", f"`{statement.word}` stands twice", statement.word_span, "rename one")
             continue
-        values = [_json(v) for group in statement.arguments for v in group]
+        values = [plain(v) for group in statement.arguments for v in group]
         if statement.block is not None:
             inner = meta(statement.block, context)
             made[statement.word] = {"values": values, **inner} if values else inner
         else:
             made[statement.word] = values[0] if len(values) == 1 else values
     return made
-
-
-def _json(value: Value) -> Any:
-    if value.kind == "number" and value.unit is None:
-        return value.number
-    return value.text if value.kind != "number" else value.written

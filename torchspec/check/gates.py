@@ -29,8 +29,10 @@ def texts(group: Group) -> tuple[Text, ...]:
 
 
 def plain(value: Value) -> Any:
-    """A value as it travels in the plan: text, int or float."""
-    return value.number if value.kind == "number" and value.unit is None else value.written.strip('"')
+    """A value as it travels in the plan: text, int or float; a number with a unit is text."""
+    if value.number is None:
+        return value.text
+    return value.number if value.unit is None else value.written
 
 
 def words_of(statement: Statement) -> str:

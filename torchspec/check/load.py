@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchspec.check.bind import Bound, bind
+from torchspec.check.gates import plain
 from torchspec.check.spec import EntryDecl, FileText, ParamDecl, Text
 from torchspec.check.structure import Context
 from torchspec.check.words import WORDS
-from torchspec.core.diagnostics import Diagnostic, Label, Span
+from torchspec.core.diagnostics import Label, Span
 from torchspec.syntax.ast import Statement, Value
 from torchspec.syntax.parse import parse_source
 
@@ -169,19 +170,13 @@ def _params(context: Context, made: Loaded, chosen: Mapping[str, str]) -> dict[s
         values[name.text] = value
         reason = bound.one(name="because")
         because = None if reason is None else Text(reason.text, reason.span)
-        made.params.append(
-            ParamDecl(Text(name.text, name.span), _plain(default), _plain(value), because, statement.span)
-        )
+        made.params.append(ParamDecl(Text(name.text, name.span), plain(default), plain(value), because, statement.span))
     for name_set in chosen:
         if name_set not in values:
             known = ", ".join(values) or "this spec has none"
             message = f"--set {name_set}: the spec has no parameter `{name_set}`"
             context.say("TS232", message, None, f"parameters: {known}")
     return values
-
-
-def _plain(value: Value) -> int | float | str:
-    return value.number if value.number is not None and value.unit is None else value.written.strip('"')
 
 
 def _chosen(context: Context, name: str, text: str, default: Value) -> Value:
@@ -264,6 +259,3 @@ def bound_lines(lines: dict[str, list[Bound]], word: str) -> Bound | None:
     """The only statement of a word, None where there is none."""
     found = lines.get(word)
     return found[0] if found else None
-
-
-__all__ = ["Diagnostic", "Loaded", "bound_lines", "load", "team_file"]

@@ -116,7 +116,11 @@ _USUAL_WORDS = frozenset(row.word for row in WORDS["workload"])
 
 
 def _option_row(word: str, values: tuple[str, ...]) -> Row:
-    slot = Slot("count", "a whole number") if values == ("count",) else Slot("name", "one of " + ", ".join(values))
+    slot = (
+        Slot("count", "a whole number")
+        if values == ("count",)
+        else Slot("name", "one of " + ", ".join(values), many=True)
+    )
     return Row(word, "", (slot,))
 
 
@@ -273,8 +277,8 @@ class _One:
                 self.context.say("TS309", f"`{axis.name}` has no unit, and this has `{value.unit}`", value.span, hint)
                 continue
             free = axis.meaning == "an axis of the team's own"
-            if free and value.kind in ("name", "string"):
-                checked: Any = value.text
+            if free and value.kind in ("name", "string", "number"):
+                checked: Any = plain(value)
             elif axis.kind == "count":
                 if value.kind != "number" or not isinstance(value.number, int) or not 1 <= value.number <= MAX_AXIS:
                     message = f"`{axis.name}` is a whole number from 1 on, not {value.written}"
@@ -429,11 +433,13 @@ class _One:
                 options["files"] = files.text
         for word, allowed, default in self.kind.options:
             line = self.first(word)
-            value = line.one() if line else None
-            if value is not None and allowed != ("count",) and value.text not in allowed:
-                self.context.unknown("TS216", word, value.text, value.span, allowed)
-            elif value is not None:
-                options[word] = value.number if allowed == ("count",) else value.text
+            group = line.many() if line else ()
+            for value in group:
+                if allowed != ("count",) and value.text not in allowed:
+                    self.context.unknown("TS216", word, value.text, value.span, allowed)
+            chosen = [value.number if allowed == ("count",) else value.text for value in group]
+            if chosen:
+                options[word] = chosen[0] if len(chosen) == 1 else chosen
             elif default is not None:
                 options[word] = default
         return options
