@@ -23,11 +23,10 @@ class Device:
     torch_name = "cpu"
     #: What `sample` reads: the host's clock after synchronising, or the device's own events.
     clock = "perf_counter_ns"
-    #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, what measures
-    #: its cells before they are timed, and what times them.
+    #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, and what
+    #: measures its cells before they are timed.
     run_type: Any = None
     cells_type: Any = None
-    pairs_type: Any = None
     #: Further commands of the emitted file: name -> function of (arguments, Embedded) that gives the exit status.
     commands: ClassVar[dict[str, Callable[[list[str], Any], int]]] = {}
 

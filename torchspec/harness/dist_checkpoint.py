@@ -15,7 +15,7 @@ from typing import Any
 
 from .dist_model import TrainingRun
 from .dist_rank import RankCommand, RankState
-from .dist_train import PreparedTraining, prepared_training
+from .dist_train import TrainingItem, training_item
 from .trees import load_tree, save_tree, tree_digest
 
 #: What a crash may leave of a checkpoint, each of which must be refused.
@@ -117,7 +117,7 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
 
 
-def _disturbed(cell: PreparedTraining, solo: bool = False) -> TrainingRun:
+def _disturbed(cell: TrainingItem, solo: bool = False) -> TrainingRun:
     """A run with other weights than any checkpoint's, so that a load that does nothing is seen."""
     import torch
 
@@ -130,8 +130,7 @@ def _disturbed(cell: PreparedTraining, solo: bool = False) -> TrainingRun:
 
 def _checkpoint_write(state: RankState, frame: dict[str, Any]) -> Any:
     """`steps` steps, a checkpoint before the last of them and one behind, and then `further` steps without a stop."""
-    cell = prepared_training(state, frame)
-    cell.run = None
+    cell = training_item(state, frame)
     run = cell.fresh()
     root = Path(frame["root"])
     run.losses(int(frame["steps"]) - 1)
@@ -159,8 +158,7 @@ def _checkpoint_read(state: RankState, frame: dict[str, Any]) -> Any:
     """Load a checkpoint in one form (sharded or whole) into a fresh run, on all ranks or on rank 0 alone, and go on."""
     import torch.distributed as dist
 
-    cell = prepared_training(state, frame)
-    cell.run = None
+    cell = training_item(state, frame)
     solo = bool(frame.get("solo"))
     if solo and state.rank != 0:
         dist.barrier()
@@ -177,7 +175,7 @@ def _checkpoint_write_alone(state: RankState, frame: dict[str, Any]) -> Any:
     """Rank 0 alone trains `steps` steps and writes a checkpoint: what all ranks then load is resharded."""
     import torch.distributed as dist
 
-    cell = prepared_training(state, frame)
+    cell = training_item(state, frame)
     answer = None
     if state.rank == 0:
         run = cell.fresh(solo=True)
@@ -204,7 +202,7 @@ def _checkpoint_damaged(state: RankState, frame: dict[str, Any]) -> Any:
     """What becomes of checkpoints that a crash cut short: {damage: the error, or None where it was taken for whole}."""
     import torch.distributed as dist
 
-    cell = prepared_training(state, frame)
+    cell = training_item(state, frame)
     path = Path(frame["path"])
     found: dict[str, Any] = {}
     for damage in DAMAGES:

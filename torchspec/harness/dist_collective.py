@@ -16,13 +16,18 @@ import random
 import time
 from typing import Any
 
+from .dist_item import RANK_ITEMS, RankItem, rank_item
 from .dist_rank import RankCommand, RankState, transports_available
-from .work import Unsupported
+from .measure import timed_samples
+from .trees import tree_digest
+from .work import Unsupported, Work
 
 #: Rounds of a check: a barrier that is dropped one time in three stays unseen with probability (2/3) ** 36 < 1e-6.
 BARRIER_ROUNDS = 36
 #: How late the late rank of a barrier check comes.
 BARRIER_LATE_S = 0.004
+#: How many elements of each rank's input are frozen; the rest follows by the rule.
+FROZEN_ELEMENTS = 4096
 COLLECTIVE_VALUES = 8  # inputs are whole numbers from -4 to 3: sums over 64 ranks are exact even in bfloat16
 
 
@@ -69,31 +74,91 @@ def transport_group(state: RankState, transport: str) -> Any:
     return group
 
 
-class Collective:
-    """One collective of one cell, with its buffers."""
+class CollectiveWork(Work):
+    """Axes: operation, bytes, ranks, dtype. Option: transport. Frozen is the rule of the inputs, and a sample."""
 
-    def __init__(self, state: RankState, cell: dict[str, Any]) -> None:
+    kind = "collective"
+
+    def count(self) -> int:
+        """Elements of one rank's message."""
+        size: int = self.dtype().itemsize
+        count = max(1, int(self.axis("bytes", 1 << 20)) // size)
+        ranks = int(self.axis("ranks", 1))
+        if self.axis("operation", "all_reduce") in ("reduce_scatter", "all_to_all"):
+            return max(ranks, count - count % ranks)
+        return count
+
+    def values(self, rank: int, turn: int, count: int) -> Any:
+        """The input of `rank` in round `turn`: whole numbers by a formula, the same everywhere and in every version."""
         import torch
 
-        self.state = state
-        self.operation = str(cell["operation"])
-        self.message: int = int(cell["bytes"])
-        self.transport = str(cell.get("transport") or ("nccl" if state.device == "cuda" else "gloo"))
+        index = torch.arange(count, dtype=torch.int64)
+        held = (index * 2654435761 + rank * 40503 + turn * 97 + (index >> 7)) % COLLECTIVE_VALUES
+        return (held - COLLECTIVE_VALUES // 2).to(self.dtype())
+
+    def expected(self, rank: int, turn: int) -> Any:
+        """What `rank` must hold afterwards, computed in this process alone."""
+        import torch
+
+        ranks, operation = int(self.axis("ranks", 1)), str(self.axis("operation", "all_reduce"))
+        inputs = [self.values(other, turn, self.count()) for other in range(ranks)]
+        if operation in ("broadcast", "barrier"):
+            return inputs[0]
+        if operation == "all_gather":
+            return torch.cat(inputs)
+        if operation == "all_to_all":
+            return torch.cat([one.chunk(ranks)[rank] for one in inputs])
+        total = torch.stack([one.to(torch.float64) for one in inputs]).sum(0).to(inputs[0].dtype)
+        return total if operation == "all_reduce" else total.chunk(ranks)[rank]
+
+    def freeze(self) -> dict[str, Any]:
+        count = min(self.count(), FROZEN_ELEMENTS)
+        rule = {"rule": "whole numbers from -4 to 3 by element, rank and round", "elements": self.count()}
+        first = [self.values(rank, 0, count) for rank in range(int(self.axis("ranks", 1)))]
+        return {"inputs": {**rule, "first": first}, "weights": {}, "cotangents": {}, "reference": {
+            "result": self.expected(0, 0).double()}}  # fmt: skip
+
+
+class CollectiveItem(RankItem):
+    """One collective of one cell on one rank, with its buffers."""
+
+    def __init__(self, state: RankState, work: Work, frozen: dict[str, Any]) -> None:
+        super().__init__(state, work, frozen)
+        assert isinstance(work, CollectiveWork)
+        self.collective = work
+        self.operation = str(work.axis("operation", "all_reduce"))
+        self.transport = str(work.axis("transport", None) or ("nccl" if state.device == "cuda" else "gloo"))
         self.group = transport_group(state, self.transport)
         self.device = "cpu" if self.transport == "gloo" else state.device
-        self.dtype = getattr(torch, str(cell.get("dtype") or "float32"))
-        count = max(1, self.message // self.dtype.itemsize)
-        if self.operation in ("reduce_scatter", "all_to_all"):
-            count = max(state.world, count - count % state.world)
-        self.count: int = count
+        self.dtype = work.dtype()
+        self.count: int = work.count()
+        size = operation_bytes(self.operation, self.count * self.dtype.itemsize, state.world)
+        self.bus_bytes = size * bus_factor(self.operation, state.world)
         self.padding: Any = None
-        self.build(0)
+        self.renew()
+        try:
+            for _ in range(3):
+                self.step()
+        except (RuntimeError, NotImplementedError) as error:
+            if any(words in str(error).lower() for words in ("not support", "unsupported", "not implemented")):
+                raise Unsupported(f"{type(error).__name__}: {error}", "backend") from None
+            raise
 
-    def build(self, padding: int) -> None:
-        """New buffers, behind a padding allocation, so that memory layout is sampled and not fixed."""
+    def digests(self) -> dict[str, str]:
+        """Of what this rank makes by the rule, so that another rule in another version is found."""
+        count = min(self.count, FROZEN_ELEMENTS)
+        first = [self.collective.values(rank, 0, count) for rank in range(self.state.world)]
+        return {"inputs": tree_digest({**self.frozen["inputs"], "first": first}), "weights": tree_digest({})}
+
+    def relayout(self, padding: int) -> None:
         import torch
 
         self.padding = torch.empty(max(1, padding), dtype=torch.uint8)
+        self.renew()
+
+    def renew(self) -> None:
+        import torch
+
         self.send = torch.zeros(self.count, dtype=self.dtype, device=self.device)
         self.receive = torch.zeros(self.shape_out(), dtype=self.dtype, device=self.device)
 
@@ -114,7 +179,7 @@ class Collective:
                 return
         dist.barrier(group=self.group)
 
-    def call(self) -> None:
+    def step(self) -> None:
         """Run the collective once, from `send` into `receive` (in place where it is in place)."""
         import torch.distributed as dist
 
@@ -138,69 +203,57 @@ class Collective:
         if self.device != "cpu":
             self.state.synchronize()
 
-    def time(self, calls: int, extra_ns: int) -> list[int]:
-        """Nanoseconds of each of `calls` calls on this rank, each from a barrier. `extra_ns`: exactly timed extra."""
+    def samples(self, calls: int, count: int, plants: list[float]) -> list[list[float]]:
         import torch.distributed as dist
 
-        times = []
-        clock = time.perf_counter_ns
-        sleeper = self.state.planted("rank_sleeps")
+        taken: list[list[float]] = [[] for _ in plants or [0.0]]
         lone = self.operation == "barrier"
-        for _ in range(calls):
+        for _ in range(count):
             if not lone:
                 dist.barrier(group=self.group)
-            begin = clock()
-            if sleeper is not None:
-                time.sleep(float(sleeper["seconds"]))
-            self.call()
-            if extra_ns:
-                until = clock() + extra_ns
-                while clock() < until:
-                    pass
-            times.append(clock() - begin)
-        return times
+            one = timed_samples(self.slow_step, calls, 1, plants, None)
+            for held, new in zip(taken, one, strict=True):
+                held += new
+        return taken
 
-    def inputs(self, rank: int, seed: int) -> Any:
-        """The input of `rank` in round `seed`: whole numbers by a formula, the same on every rank and every version."""
-        import torch
+    def slow_step(self) -> None:
+        """A call, behind the sleep of a planted slow rank where a test asked for one."""
+        sleeper = self.state.planted("rank_sleeps")
+        if sleeper is not None:
+            time.sleep(float(sleeper["seconds"]))
+        self.step()
 
-        index = torch.arange(self.count, dtype=torch.int64)
-        return (
-            (index * 2654435761 + rank * 40503 + seed * 97 + (index >> 7)) % COLLECTIVE_VALUES - COLLECTIVE_VALUES // 2
-        ).to(self.dtype)
+    def outputs(self) -> dict[str, Any]:
+        self.send.copy_(self.collective.values(self.state.rank, 0, self.count))
+        self.step()
+        result = (self.receive if self.elsewhere() else self.send).cpu().clone()
+        self.renew()
+        return {"output": {"result": result}} if self.state.rank == 0 else {}
 
-    def expected(self, seed: int) -> Any:
-        """What this rank must hold afterwards, computed in this process alone."""
-        import torch
-
-        rank, world = self.state.rank, self.state.world
-        inputs = [self.inputs(other, seed) for other in range(world)]
-        if self.operation == "broadcast":
-            return inputs[0]
-        if self.operation == "all_gather":
-            return torch.cat(inputs)
-        if self.operation == "all_to_all":
-            return torch.cat([one.chunk(world)[rank] for one in inputs])
-        total = torch.stack([one.to(torch.float64) for one in inputs]).sum(0).to(self.dtype)
-        return total if self.operation == "all_reduce" else total.chunk(world)[rank]
+    def elsewhere(self) -> bool:
+        """Whether the result lies in `receive` and not in place."""
+        return self.operation in ("all_gather", "reduce_scatter", "all_to_all")
 
     def check(self, rounds: int) -> dict[str, Any]:
         """Compare `rounds` rounds with the single-process result, bit for bit. Every rank answers for itself."""
         import torch
 
-        for seed in range(rounds):
-            self.send.copy_(self.inputs(self.state.rank, seed))
-            self.call()
-            got = (self.send if self.operation in ("all_reduce", "broadcast") else self.receive).cpu()
-            want = self.expected(seed)
-            if not torch.equal(got, want):
+        answer: dict[str, Any] = {"holds": True, "rounds": rounds, "error": None, "elements": self.shape_out()}
+        for turn in range(rounds):
+            self.send.copy_(self.collective.values(self.state.rank, turn, self.count))
+            self.step()
+            got = (self.receive if self.elsewhere() else self.send).cpu()
+            want = self.collective.expected(self.state.rank, turn)
+            if answer["holds"] and not torch.equal(got, want):
                 bad = torch.nonzero(got != want).flatten()
                 first = int(bad[0])
-                error = (f"{len(bad)} of {len(want)} elements differ; first at {first}: "
-                         f"{float(got[first])} instead of {float(want[first])}")  # fmt: skip
-                return {"holds": False, "rounds": seed + 1, "error": error, "elements": len(want)}
-        self.build(0)
-        return {"holds": True, "rounds": rounds, "error": None, "elements": self.shape_out()}
+                error = (
+                    f"rank {self.state.rank}, round {turn}: {len(bad)} of {len(want)} elements differ; "
+                    f"first at {first}: {float(got[first])} instead of {float(want[first])}"
+                )
+                answer.update(holds=False, error=error)
+        self.renew()
+        return answer
 
     def check_barrier(self, rounds: int) -> dict[str, Any]:
         """Does a barrier hold everyone until the last has come? No clock is compared: each rank leaves a mark in the
@@ -226,48 +279,14 @@ class Collective:
         return {"holds": not early, "rounds": rounds, "error": error, "early": early[:5]}
 
 
-def _prepared_collective(state: RankState, frame: dict[str, Any]) -> Collective:
-    found = state.work[frame["cell"]]
-    assert isinstance(found, Collective)
-    return found
-
-
-def _collective_prepare(state: RankState, frame: dict[str, Any]) -> Any:
-    try:
-        work = Collective(state, frame["work"])
-        for _ in range(int(frame.get("warm", 3))):
-            work.call()
-    except (RuntimeError, NotImplementedError) as error:
-        if any(words in str(error).lower() for words in ("not support", "unsupported", "not implemented")):
-            raise Unsupported(f"{type(error).__name__}: {error}", "backend") from None
-        raise
-    state.work[frame["cell"]] = work
-    work.build(0)
-    return {"transport": work.transport, "device": work.device, "elements": work.count,
-            "bytes": work.count * work.dtype.itemsize}  # fmt: skip
-
-
-def _collective_build(state: RankState, frame: dict[str, Any]) -> Any:
-    work = _prepared_collective(state, frame)
-    work.build(int(frame["padding"]))
-    work.call()
-    return None
-
-
-def _collective_block(state: RankState, frame: dict[str, Any]) -> list[int]:
-    return _prepared_collective(state, frame).time(int(frame["calls"]), int(frame.get("extra_ns", 0)))
-
-
 def _collective_check(state: RankState, frame: dict[str, Any]) -> Any:
-    work = _prepared_collective(state, frame)
-    if work.operation == "barrier":
-        return work.check_barrier(int(frame.get("rounds", BARRIER_ROUNDS)))
-    return work.check(int(frame.get("rounds", 5)))
+    item = rank_item(state, frame)
+    if not isinstance(item, CollectiveItem):
+        raise Unsupported("this is no collective", "backend")
+    if item.operation == "barrier":
+        return item.check_barrier(int(frame.get("rounds", BARRIER_ROUNDS)))
+    return item.check(int(frame.get("rounds", 5)))
 
 
-COLLECTIVE_COMMANDS: dict[str, RankCommand] = {
-    "collective.prepare": _collective_prepare,
-    "collective.build": _collective_build,
-    "collective.block": _collective_block,
-    "collective.check": _collective_check,
-}
+RANK_ITEMS["collective"] = CollectiveItem
+COLLECTIVE_COMMANDS: dict[str, RankCommand] = {"collective.check": _collective_check}

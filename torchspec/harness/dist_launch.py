@@ -25,6 +25,8 @@ from .dist_wire import LEASH_EXIT, WireError, take_frame, wire_frame, write_json
 
 #: How long after one rank's error the others may still answer.
 ANSWER_GRACE_S = 2.0
+#: How long a job that was told to end may take before it is killed. Its evidence is complete by then.
+POLITE_END_S = 1.0
 LOG_TAIL = 4000
 
 
@@ -101,6 +103,7 @@ class Launch:
         self.messages: list[dict[str, Any]] = []
         self._on_wait = on_wait
         self._next = 0
+        self._told_to_end = False
         self._answers: dict[int, dict[int, dict[str, Any]]] = {}
         self._agent: subprocess.Popen[bytes] | None = None
         os.makedirs(folder, exist_ok=True)
@@ -185,7 +188,7 @@ class Launch:
             self._answers.setdefault(int(frame["id"]), {})[peer.rank] = frame
         else:
             if frame.get("event") == "ready":
-                peer.ready = frame
+                peer.ready = {**frame, "at": time.monotonic()}
             self.messages.append({**frame, "rank": peer.rank, "restart": peer.restart, "at": time.monotonic()})
 
     def pump(self, seconds: float) -> None:
@@ -293,6 +296,11 @@ class Launch:
         self.wait(all_ready, timeout_s, "starting")
         return [peer.ready or {} for peer in self.current()]
 
+    def back(self, restart: int) -> bool:
+        """Whether all ranks of torchrun's restart number `restart` have joined."""
+        now = [peer for peer in self.current() if peer.restart == restart and peer.ready is not None]
+        return len(now) == self.ranks
+
     def tell(self, do: str, *, each: Sequence[Mapping[str, Any]] | None = None, **payload: Any) -> int:
         """Send a command to every rank without waiting; its number. `each` adds fields rank by rank."""
         self._next += 1
@@ -302,8 +310,12 @@ class Launch:
                 peer.socket.sendall(wire_frame({"id": self._next, "do": do, **payload, **extra}))
         return self._next
 
+    def answers(self, number: int) -> dict[int, dict[str, Any]]:
+        """What has been answered to command `number` so far, by rank: {"ok", "value" or "error"}."""
+        return self._answers.get(number, {})
+
     def ask(
-        self, do: str, timeout_s: float = 60.0, *, each: Sequence[Mapping[str, Any]] | None = None, **payload: Any
+        self, do: str, wait_s: float = 60.0, *, each: Sequence[Mapping[str, Any]] | None = None, **payload: Any
     ) -> list[Any]:
         """Send a command to every rank; their answers in rank order. LaunchFailed names the first rank that failed."""
         number = self.tell(do, each=each, **payload)
@@ -316,7 +328,7 @@ class Launch:
             return len(answers) == self.ranks or bool(failed_at and time.monotonic() > failed_at[0] + ANSWER_GRACE_S)
 
         try:
-            self.wait(done, timeout_s, do)
+            self.wait(done, wait_s, do)
         except LaunchFailed:
             if not failed_at:
                 raise
@@ -329,14 +341,21 @@ class Launch:
 
     # The end
 
-    def close(self) -> None:
+    def finish(self) -> None:
+        """Tell the ranks to end, without waiting; `close` waits."""
+        running = self._agent is not None and self._agent.poll() is None and not self._told_to_end
+        if running and self.current() and not any(peer.lost for peer in self.current()):
+            self.tell("end")
+            self._told_to_end = True
+
+    def close(self, polite: bool = True) -> None:
         """End the job: politely where all is well, by force where not. Afterwards no process of it is left."""
         agent = self._agent
         if agent is not None:
-            if agent.poll() is None and self.current() and not any(peer.lost for peer in self.current()):
-                self.tell("end")
-                end = time.monotonic() + 5.0
-                while agent.poll() is None and time.monotonic() < end:
+            if polite:
+                self.finish()
+                end = time.monotonic() + POLITE_END_S
+                while self._told_to_end and agent.poll() is None and time.monotonic() < end:
                     self.pump(0.05)
             self.kill()
         for peer in self.peers:

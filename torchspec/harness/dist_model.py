@@ -110,7 +110,7 @@ class RankedTraining(Work):
 
         if self.team is not None:
             return self.team.loss(module(*rows), rows)
-        return torch.nn.functional.mse_loss(module(rows[0]).float(), rows[1])
+        return torch.nn.functional.mse_loss(module(rows[0]).to(rows[1].dtype), rows[1])
 
 
 class ShardedTraining(RankedTraining):
@@ -212,8 +212,8 @@ class TrainingRun:
             return torch.autocast(self.state.device, dtype=self.dtype)  # type: ignore[no-any-return]
         return contextlib.nullcontext()
 
-    def step(self) -> Any:
-        """One optimizer step; this rank's loss, detached."""
+    def backward(self) -> Any:
+        """Forward and backward of one step; this rank's loss, detached."""
         sleeper = self.state.planted("rank_sleeps")
         if sleeper is not None and not self.solo:
             time.sleep(float(sleeper["seconds"]))
@@ -221,9 +221,18 @@ class TrainingRun:
         with self.precision():
             loss = self.work.loss_of(self.module, self.work.cut(self.inputs, self.index, self.part, self.share))
         loss.backward()
+        return loss.detach()
+
+    def advance(self) -> None:
+        """The optimizer's part of a step."""
         self.optimizer.step()
         self.index += 1
-        return loss.detach()
+
+    def step(self) -> Any:
+        """One whole step; this rank's loss, detached."""
+        loss = self.backward()
+        self.advance()
+        return loss
 
     def global_loss(self, loss: Any) -> float:
         """The mean of all ranks' losses, in float64."""
@@ -249,3 +258,47 @@ class TrainingRun:
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         return {"model": get_model_state_dict(self.module, options=options),
                 "optimizer": get_optimizer_state_dict(self.module, self.optimizer, options=options)}  # fmt: skip
+
+
+def whole_gradients(run: TrainingRun) -> dict[str, Any]:
+    """{parameter: whole gradient on the CPU}; every rank takes part, and all hold the same."""
+    found = {}
+    for name, parameter in run.module.named_parameters():
+        if parameter.grad is not None:
+            gradient = parameter.grad
+            gradient = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+            found[name.removeprefix("module.")] = gradient.detach().cpu().clone()
+    return found
+
+
+class PlainRun:
+    """The same training in one process without any wrapping, on the whole global batch, in `dtype` on the CPU."""
+
+    def __init__(self, work: RankedTraining, frozen: dict[str, Any], dtype: Any) -> None:
+        import torch
+
+        self.work = work
+        torch.manual_seed(work.task.seed)
+        module = work.module(None)
+        module.load_state_dict(frozen["weights"])
+        self.module = module.to(dtype).train()
+        self.inputs = convert(frozen["inputs"], dtype=dtype)
+        self.optimizer = work.optimizer([p for p in module.parameters() if p.requires_grad])
+
+    def outputs(self, steps: int) -> dict[str, Any]:
+        """Losses of `steps` steps, the weights behind them, and the gradients of the first; named as the ranks' are."""
+        import torch
+
+        losses, gradients = [], {}
+        for index in range(steps):
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.work.loss_of(self.module, self.work.cut(self.inputs, index, 0, 1))
+            loss.backward()
+            losses.append(float(loss))
+            if index == 0:
+                named = self.module.named_parameters()
+                gradients = {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
+            self.optimizer.step()
+        output = {"losses": torch.tensor(losses, dtype=torch.float64)}
+        output.update({f"weight.{name}": value.detach() for name, value in self.module.state_dict().items()})
+        return {"output": output, "gradient": gradients}

@@ -8,11 +8,14 @@ from __future__ import annotations
 from .dist_checkpoint import CHECKPOINT_COMMANDS
 from .dist_collective import COLLECTIVE_COMMANDS
 from .dist_faults import FAULT_COMMANDS
+from .dist_item import ITEM_COMMANDS
 from .dist_rank import RankCommand, rank_main
 from .dist_recover import RECOVER_COMMANDS
 from .dist_train import TRAIN_COMMANDS
+from .embedded import Embedded
 
 RANK_COMMANDS: dict[str, RankCommand] = {
+    **ITEM_COMMANDS,
     **COLLECTIVE_COMMANDS,
     **TRAIN_COMMANDS,
     **CHECKPOINT_COMMANDS,
@@ -21,8 +24,8 @@ RANK_COMMANDS: dict[str, RankCommand] = {
 }
 
 
-def run_rank(argv: list[str]) -> int:
+def run_rank(argv: list[str], embedded: Embedded) -> int:
     """`argv` is ["--job", FILE]; the exit status of the rank."""
     if len(argv) != 2 or argv[0] != "--job":
         return 2
-    return rank_main(argv[1], RANK_COMMANDS)
+    return rank_main(argv[1], RANK_COMMANDS, embedded)

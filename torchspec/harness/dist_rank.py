@@ -7,42 +7,37 @@ must not write evidence: that is the driver's.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import faulthandler
 import json
 import os
-import platform
 import random
 import signal
-import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from .dist_processes import tie_to_parent
 from .dist_wire import LEASH_EXIT, Leash
+from .embedded import Embedded
+from .environ import apply_settings, side_environment
 from .work import Unsupported
-
-#: Variables that change what torch does. All ranks of a job must agree on them.
-RANK_VARIABLES = (
-    *("OMP_", "MKL_", "KMP_", "GOMP_", "MALLOC_", "LD_PRELOAD", "PYTHONHASHSEED", "ATEN_"),
-    *("PYTORCH_", "TORCH_", "TORCHDYNAMO_", "GLOO_", "NCCL_", "CUBLAS_"),
-)
-#: torchrun gives these to each rank for itself.
-RANK_OWN_VARIABLES = ("TORCHELASTIC_ERROR_FILE",)
+from .worker import wake_runtime
 
 
 class RankState:
     """What the commands of one rank share: who it is, its process groups, and what they prepared."""
 
-    def __init__(self, job: dict[str, Any], leash: Leash) -> None:
-        self.job, self.leash = job, leash
+    def __init__(self, job: dict[str, Any], leash: Leash, embedded: Embedded) -> None:
+        self.job, self.leash, self.embedded = job, leash, embedded
         self.settings: dict[str, Any] = job["settings"]
         self.rank = int(os.environ["RANK"])
         self.world = int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ["LOCAL_RANK"])
         self.restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-        self.device = str(self.settings.get("device", "cpu"))
+        self.device = str(self.settings.get("device") or "cpu")
         self.timeout_s = float(self.settings.get("timeout_s", 60.0))
         self.groups: dict[str, Any] = {}
         self.work: dict[str, Any] = {}
@@ -103,30 +98,11 @@ def transports_available() -> dict[str, Any]:
     return found
 
 
-def rank_environment() -> dict[str, Any]:
-    """What all ranks of a job must share, as plain values."""
-    import torch
-
-    return {
-        "torch": torch.__version__,
-        "torch_git": torch.version.git_version,
-        "python": platform.python_version(),
-        "executable": os.path.realpath(sys.executable),
-        "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "world": int(os.environ["WORLD_SIZE"]),
-        "transports": transports_available(),
-        "settings": {
-            "deterministic": torch.are_deterministic_algorithms_enabled(),
-            "float32_matmul_precision": torch.get_float32_matmul_precision(),
-            "default_dtype": str(torch.get_default_dtype()),
-        },
-        "env": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(RANK_VARIABLES) and name not in RANK_OWN_VARIABLES
-        },
-    }
+def rank_environment(state: RankState) -> dict[str, Any]:
+    """What this rank is, as a `side.environment` record says it, and its transports. All ranks must agree."""
+    digests = dict(state.settings.get("digests", {}))
+    body = side_environment(state.embedded.source, digests, dict(state.embedded.frozen["settings"]))
+    return {**body, "ranks": {"world": state.world, "transports": transports_available()}}
 
 
 def join_group(state: RankState, store: Any = None, timeout_s: float | None = None) -> None:
@@ -147,17 +123,21 @@ def join_group(state: RankState, store: Any = None, timeout_s: float | None = No
     state.solo = alone[state.rank]
 
 
-def prepare_rank(state: RankState) -> None:
-    """Threads, seeds and settings, before anything else of torch runs."""
+def prepare_rank(state: RankState) -> float:
+    """Threads, seeds and settings, before anything else of torch runs; the seconds that importing torch took."""
+    begin = time.perf_counter()
     import torch
 
+    seconds = time.perf_counter() - begin
     torch.set_num_threads(int(state.job["threads"]))
-    seed = int(state.settings.get("seed", 0))
+    with contextlib.suppress(RuntimeError):
+        torch.set_num_interop_threads(1)
+    seed = int(state.embedded.frozen["seed"])
     random.seed(seed)
     torch.manual_seed(seed)
-    precision = state.settings.get("float32_matmul_precision")
-    if precision:
-        torch.set_float32_matmul_precision(str(precision))
+    apply_settings(state.embedded.frozen["settings"])
+    wake_runtime()
+    return seconds
 
 
 def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
@@ -190,7 +170,7 @@ def own_log(folder: str) -> None:
     os.close(log)
 
 
-def rank_main(path: str, commands: dict[str, RankCommand]) -> int:
+def rank_main(path: str, commands: dict[str, RankCommand], embedded: Embedded) -> int:
     """Run one rank of the job described in the file `path`; its exit status."""
     parent = os.getppid()
     tie_to_parent()
@@ -204,14 +184,14 @@ def rank_main(path: str, commands: dict[str, RankCommand]) -> int:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
     hello = {"token": job["token"], "rank": int(os.environ["RANK"]), "world": int(os.environ["WORLD_SIZE"]),
              "restart": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), "pid": os.getpid()}  # fmt: skip
-    state = RankState(job, Leash(job["host"], int(job["port"]), hello))
+    state = RankState(job, Leash(job["host"], int(job["port"]), hello), embedded)
     odd = state.planted("other_environment")
     if odd is not None:
         os.environ[odd["name"]] = odd["value"]
-    prepare_rank(state)
+    import_s = prepare_rank(state)
     if state.settings.get("join", True):
         join_group(state)
-    state.say("ready", environment=rank_environment(), pid=os.getpid())
+    state.say("ready", environment=rank_environment(state), pid=os.getpid(), import_s=import_s)
     status = serve_rank(state, commands)
     import torch.distributed as dist
 

@@ -14,19 +14,18 @@ from typing import Any
 from .dist_checkpoint import newest_checkpoint, read_sharded, write_checkpoint
 from .dist_model import TrainingRun
 from .dist_rank import RankCommand, RankState
-from .dist_train import prepared_training
+from .dist_train import training_item
 
 
 def _kill_in_backward(run: TrainingRun) -> None:
-    """Arrange that this process dies when the gradient of a middle parameter has been computed."""
-    parameters = [parameter for parameter in run.module.parameters() if parameter.requires_grad]
+    """Arrange that this process dies when the backward pass reaches the middle of the model."""
+    layers = [module for module in run.module.modules() if not list(module.children()) and list(module.parameters())]
 
-    def die(_: Any) -> None:
+    def die(*_: Any) -> None:
         run.state.say("dying", step=run.index)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    for parameter in parameters[len(parameters) // 2 :]:
-        parameter.register_hook(die)
+    layers[len(layers) // 2].register_full_backward_pre_hook(die)
 
 
 def _recover_run(state: RankState, frame: dict[str, Any]) -> Any:
@@ -35,8 +34,7 @@ def _recover_run(state: RankState, frame: dict[str, Any]) -> Any:
     `victim` {"rank", "step"}: that rank dies in that step of its first life. After each step the driver is told; the
     answer has the step the run began at and the losses since then.
     """
-    cell = prepared_training(state, frame)
-    cell.run = None
+    cell = training_item(state, frame)
     run = cell.fresh()
     root = Path(frame["root"])
     found = newest_checkpoint(root)
@@ -62,7 +60,7 @@ def _recover_run(state: RankState, frame: dict[str, Any]) -> Any:
 
 def _recover_reference(state: RankState, frame: dict[str, Any]) -> Any:
     """The losses of the same run without a fault, from the start."""
-    return prepared_training(state, frame).fresh().losses(int(frame["steps"]))
+    return training_item(state, frame).fresh().losses(int(frame["steps"]))
 
 
 RECOVER_COMMANDS: dict[str, RankCommand] = {

@@ -1,6 +1,6 @@
-"""What a rank does to measure training under fsdp2 or ddp: timed steps, waiting, memory, one rank's loss curve.
+"""What a rank does in a training cell: steps, outputs, waiting, one rank's loss curve, and scaling.
 
-Each command works on the cell that `train.prepare` made. Must not decide what is too slow, and must not write evidence.
+Must not decide what is too slow, and must not write evidence.
 """
 
 from __future__ import annotations
@@ -9,42 +9,105 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from .dist_model import RankedTraining, TrainingRun
+from .dist_item import RANK_ITEMS, RankItem, rank_item, rank_work
+from .dist_model import PlainRun, RankedTraining, TrainingRun, whole_gradients
 from .dist_rank import RankCommand, RankState
 from .dist_wait import profile_waiting
 from .measure import timed_samples
-from .memory import ResidentPeak, give_back_heap
 from .numerics import compare_trees
 from .trees import load_tree, save_tree, tensors, tree_digest
-from .work import KINDS, Task
+from .work import Unsupported, Work
+
+#: Steps behind an output: its losses, and the weights at the end.
+OUTPUT_STEPS = 3
 
 
-class PreparedTraining:
-    """One training cell on one rank: its task, what was frozen, and the run that is being timed."""
+class TrainingItem(RankItem):
+    """One fsdp2 or ddp cell on one rank: what was frozen, and the run that is being timed."""
 
-    def __init__(self, state: RankState, frame: dict[str, Any]) -> None:
-        task = Task(frame["task"]["cell"], frame["task"]["workload"], int(frame["task"]["seed"]),
-                    Path(frame["task"]["team"]), dict(frame["task"]["settings"]))  # fmt: skip
-        work = KINDS[task.workload["kind"]](task)
+    def __init__(self, state: RankState, work: Work, frozen: dict[str, Any]) -> None:
+        super().__init__(state, work, frozen)
         assert isinstance(work, RankedTraining)
-        self.state, self.work = state, work
-        path = Path(frame["frozen"])
-        if frame.get("make"):
-            if state.rank == 0 and not path.exists():
-                save_tree(work.freeze(), path)
-            _meet(state)
-        self.frozen = load_tree(path)
+        self.training = work
+        self.items, self.items_unit = work.items(), work.items_unit
         self.padding: Any = None
-        self.run: TrainingRun | None = None
+        self.run: TrainingRun | None = self.fresh()
 
     def fresh(self, solo: bool = False) -> TrainingRun:
-        """A new run from the frozen weights."""
-        return TrainingRun(self.state, self.work, self.frozen, solo)
+        """A new run from the frozen weights. Any other one is dropped first."""
+        self.run = None
+        gc.collect()
+        return TrainingRun(self.state, self.training, self.frozen, solo)
 
     def running(self) -> TrainingRun:
         if self.run is None:
             self.run = self.fresh()
         return self.run
+
+    def renew(self) -> None:
+        self.run = self.fresh()
+
+    def relayout(self, padding: int) -> None:
+        import torch
+
+        self.run = None
+        gc.collect()
+        self.padding = torch.empty(max(1, padding), dtype=torch.uint8)
+        self.renew()
+
+    def step(self) -> Any:
+        return self.running().step()
+
+    def samples(self, calls: int, count: int, plants: list[float]) -> list[list[float]]:
+        return timed_samples(self.running().step, calls, count, plants, self.state.synchronize)
+
+    def outputs(self) -> dict[str, Any]:
+        import torch
+
+        run = self.fresh()
+        first = run.global_loss(run.backward())
+        gradients = whole_gradients(run)
+        run.advance()
+        losses = [first, *run.losses(OUTPUT_STEPS - 1)]
+        state = run.full_state()
+        if self.state.rank != 0:
+            return {}
+        output = {"losses": torch.tensor(losses, dtype=torch.float64)}
+        output.update({f"weight.{name}": value for name, value in tensors(state["model"]).items()})
+        return {"output": output, "gradient": gradients}
+
+    def losses(self, steps: int) -> list[float]:
+        return self.fresh().losses(steps + 1)
+
+    def whole_state(self) -> dict[str, Any]:
+        run = self.fresh()
+        run.step()
+        state = run.full_state()
+        return {"module": state["model"], "optimizer": state["optimizer"]} if self.state.rank == 0 else {}
+
+    def take_state(self, path: Path) -> dict[str, str]:
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
+
+        run = self.fresh()
+        saved = load_tree(path)
+        set_state_dict(
+            run.module,
+            run.optimizer,
+            model_state_dict=saved["module"],
+            optim_state_dict=saved["optimizer"],
+            options=StateDictOptions(full_state_dict=True, strict=True),
+        )
+        held = run.full_state()
+        run.step()
+        return {"weights": tree_digest(held["model"]), "expected": tree_digest(saved["module"])}
+
+
+def training_item(state: RankState, frame: dict[str, Any]) -> TrainingItem:
+    """The training cell that a command speaks of. Raises Unsupported for another kind."""
+    found = rank_item(state, frame)
+    if not isinstance(found, TrainingItem):
+        raise Unsupported("this is no training on ranks", "backend")
+    return found
 
 
 def _meet(state: RankState) -> None:
@@ -53,96 +116,50 @@ def _meet(state: RankState) -> None:
     dist.barrier()
 
 
-def prepared_training(state: RankState, frame: dict[str, Any]) -> PreparedTraining:
-    """The cell that a command speaks of."""
-    found = state.work[frame["cell"]]
-    assert isinstance(found, PreparedTraining)
-    return found
-
-
-def _train_prepare(state: RankState, frame: dict[str, Any]) -> Any:
-    state.work.clear()
-    gc.collect()
-    cell = PreparedTraining(state, frame)
-    state.work[frame["cell"]] = cell
-    return {"inputs": tree_digest(cell.frozen["inputs"]), "weights": tree_digest(cell.frozen["weights"]),
-            "items": cell.work.items(), "items_unit": cell.work.items_unit}  # fmt: skip
-
-
-def _train_build(state: RankState, frame: dict[str, Any]) -> Any:
-    """Builds the run anew behind a padding allocation, and takes `warm` steps; nanoseconds of each."""
+def _train_reference(state: RankState, frame: dict[str, Any]) -> Any:
+    """The outputs of one process without any wrapping, in the dtype of `against`, on the CPU; rank 0's work."""
     import torch
 
-    cell = prepared_training(state, frame)
-    cell.run = None
-    gc.collect()
-    cell.padding = torch.empty(max(1, int(frame["padding"])), dtype=torch.uint8)
-    run = cell.running()
-    return timed_samples(run.step, 1, int(frame["warm"]), 0.0, state.synchronize)
-
-
-def _train_block(state: RankState, frame: dict[str, Any]) -> list[float]:
-    """Nanoseconds of each of `calls` steps on this rank. `plant`: each is made longer by that share of its own time."""
-    run = prepared_training(state, frame).running()
-    _meet(state)
-    return timed_samples(run.step, 1, int(frame["calls"]), float(frame.get("plant", 0.0)), state.synchronize)
+    where, dtype = frame["against"].split(".", 1)
+    work = rank_work(state, frame["cell"])
+    if where != "cpu":
+        raise Unsupported(f"a reference on {where} cannot be made by ranks", "backend")
+    if state.rank != 0:
+        return None
+    frozen = load_tree(Path(frame["frozen"]))
+    if isinstance(work, RankedTraining):
+        found = PlainRun(work, frozen, getattr(torch, dtype)).outputs(OUTPUT_STEPS)
+    else:
+        found = {"output": frozen["reference"]}
+    save_tree(found, Path(frame["path"]))
+    return {"digest": tree_digest(found)}
 
 
 def _train_wait(state: RankState, frame: dict[str, Any]) -> dict[str, float]:
-    run = prepared_training(state, frame).running()
+    """Seconds a step on this rank, from the profiler; see dist_wait."""
+    run = training_item(state, frame).running()
     _meet(state)
     return profile_waiting(run.step, int(frame["steps"]))
 
 
-def _train_memory(state: RankState, frame: dict[str, Any]) -> dict[str, Any]:
-    """Peaks over `steps` steps of a run that has not stepped yet, above the level before the first. Bytes.
-
-    Another run stepped once before and is gone, so that code which loads at the first step is not charged to the work.
-    """
-    import torch
-
-    cell = prepared_training(state, frame)
-    cell.run = None
-    cell.running().step()
-    cell.run = None
-    give_back_heap()
-    run = cell.running()
-    _meet(state)
-    meter = ResidentPeak()
-    cuda = state.device == "cuda"
-    if cuda:
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    meter.start()
-    for _ in range(int(frame["steps"])):
-        run.step()
-    state.synchronize()
-    found = {"memory.driver_peak": [meter.peak(), meter.meter]}
-    if cuda:
-        found["memory.allocated_peak"] = [torch.cuda.max_memory_allocated() - allocated, "torch.cuda"]
-        found["memory.reserved_peak"] = [torch.cuda.max_memory_reserved() - reserved, "torch.cuda"]
-    return found
-
-
-def _state_errors(ours: dict[str, Any], reference: dict[str, Any]) -> dict[str, float]:
+def _state_errors(ours: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """The worst figures of whole states against each other, floating-point tensors only."""
 
     def floats(tree: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in tensors(tree).items() if value.is_floating_point()}
 
     worst = compare_trees(floats(ours), floats(reference))
-    return {name: float(worst[name]) for name in ("max_abs", "max_rel")} | {"where": worst["worst"].get("max_rel", "")}
+    return {"max_abs": worst["max_abs"], "max_rel": worst["max_rel"], "where": worst["worst"].get("max_rel", "")}
 
 
 def _train_curve(state: RankState, frame: dict[str, Any]) -> Any:
     """The loss curve of all ranks and of rank 0 alone on the same global batches, and how far the end states differ."""
     steps = int(frame["steps"])
-    cell = prepared_training(state, frame)
-    cell.run = None
+    cell = training_item(state, frame)
     run = cell.fresh()
     losses = run.losses(steps)
     ours = run.full_state()
+    del run
     answer: dict[str, Any] = {"losses": losses}
     if state.rank == 0:
         alone = cell.fresh(solo=True)
@@ -153,33 +170,36 @@ def _train_curve(state: RankState, frame: dict[str, Any]) -> Any:
             curve_max_rel=max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, reference, strict=True)),
             model=_state_errors(ours["model"], theirs["model"]),
             optimizer=_state_errors(ours["optimizer"], theirs["optimizer"]),
-            digest=tree_digest(ours["model"]),
         )
     _meet(state)
     return answer
 
 
-def _train_alone(state: RankState, frame: dict[str, Any]) -> list[float]:
-    """Nanoseconds of steps of rank 0 alone on one rank's share of the rows; the others wait. For scaling 1 to N."""
-    cell = prepared_training(state, frame)
-    times: list[float] = []
-    if state.rank == 0:
-        cell.run = None
-        gc.collect()
-        alone = cell.fresh(solo=True)
+def _train_scaling(state: RankState, frame: dict[str, Any]) -> Any:
+    """Blocks of steps of all ranks and of rank 0 alone in turn, each rank on the same number of rows: nanoseconds."""
+    calls, rounds = int(frame["calls"]), int(frame["rounds"])
+    cell = training_item(state, frame)
+    together = cell.running()
+    alone = TrainingRun(state, cell.training, cell.frozen, solo=True) if state.rank == 0 else None
+    if alone is not None:
         alone.share = state.world
-        timed_samples(alone.step, 1, 3, 0.0, state.synchronize)
-        times = timed_samples(alone.step, 1, int(frame["calls"]), 0.0, state.synchronize)
+        timed_samples(alone.step, 1, 3, [], state.synchronize)
+    taken: dict[str, list[float]] = {"together": [], "alone": []}
+    for _ in range(rounds):
+        _meet(state)
+        taken["together"] += timed_samples(together.step, 1, calls, [], state.synchronize)[0]
+        _meet(state)
+        if alone is not None:
+            taken["alone"] += timed_samples(alone.step, 1, calls, [], state.synchronize)[0]
     _meet(state)
-    return times
+    return taken
 
 
+RANK_ITEMS["fsdp2"] = TrainingItem
+RANK_ITEMS["ddp"] = TrainingItem
 TRAIN_COMMANDS: dict[str, RankCommand] = {
-    "train.prepare": _train_prepare,
-    "train.build": _train_build,
-    "train.block": _train_block,
+    "reference": _train_reference,
     "train.wait": _train_wait,
-    "train.memory": _train_memory,
     "train.curve": _train_curve,
-    "train.alone": _train_alone,
+    "train.scaling": _train_scaling,
 }

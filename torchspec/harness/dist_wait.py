@@ -4,7 +4,7 @@ Communication in flight: the profiler's `gloo:*` ranges (each lasts from when a 
 its end), or `nccl*` kernels on a CUDA device. Computing: `aten::*` ranges on the threads that are not gloo's, or the
 other kernels of the device. **Waiting** is the time in which communication is in flight and nothing is computed
 (exposed communication); **overlap** is the share of the time in flight that is not waiting. So it does not matter who
-waits, the reducer of ddp in C++ or fsdp2's hooks in Python, and a rank whose peer is late waits as long as that is late.
+waits, the reducer of ddp in C++ or fsdp2's hooks in Python; a rank whose peer is late waits as long as that is late.
 The interpreter's own work between two operators counts as waiting while communication is in flight.
 Must not know what is trained.
 """

@@ -212,7 +212,7 @@ class Driver:
     def _time(self, comparisons: list[Comparison]) -> None:
         if not comparisons:
             return
-        pairs = (self.device.pairs_type or Pairs)(self.run, comparisons, self.estimate)
+        pairs = Pairs(self.run, comparisons, self.estimate)
         for cell, problem in pairs.all().items():
             failures = self.run.past.failures
             if problem is None:

@@ -61,6 +61,7 @@ class Timed:
         self.calls = self.samples = 0
         self.padding = 0
         self.items, self.items_unit = 1, "calls"
+        self.bus_bytes = 0.0  # of a collective: bytes a call that cross the bus
         self.builds = self.rounds = 0
         self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
 
@@ -122,11 +123,13 @@ class Pairs:
 
     def _figures(self, one: Timed, gate: dict[str, Any], stage: str) -> Any:
         held = self.run.past.pairs(one.cell, one.against, stage)
-        return series(gate["metric"], gate["limit"], held, self._items(one))
+        return series(gate["metric"], gate["limit"], held, self._items(one, gate["metric"]))
 
-    def _items(self, one: Timed) -> float:
+    def _items(self, one: Timed, metric: str) -> float:
+        """Items a call; of a bus bandwidth, the bytes that a call moves over the bus."""
         held = self.run.past.timings.get((one.cell, one.against, "measure", None), {})
-        return float(next((build["items"] for builds in held.values() for build in builds), 1.0))
+        name = "bus_bytes" if metric == "comm.bus_bandwidth" else "items"
+        return float(next((build[name] or 1.0 for builds in held.values() for build in builds), 1.0))
 
     def _decisions(self, one: Timed) -> list[str]:
         """What each gate says after the pairs so far."""
@@ -262,6 +265,7 @@ class Pairs:
         )
         self._same_work(one, opened)
         one.items, one.items_unit = opened[1]["items"], opened[1]["items_unit"]
+        one.bus_bytes = float(opened[1].get("bus_bytes") or 0.0)
         for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
             if answer["compiles"]:
                 worker.ask("compile", sides.limit, name=name)
@@ -333,6 +337,7 @@ class Pairs:
             "calls": one.calls,
             "items": one.items,
             "items_unit": one.items_unit,
+            **({"bus_bytes": one.bus_bytes} if one.bus_bytes else {}),
             "padding": one.padding,
             "preempted": dict(preempted),
             "clock": self.run.clock,

@@ -56,7 +56,7 @@ class Past:
         elif kind == "frozen.made":
             self.frozen[str(cell)] = body
         elif kind == "timing":
-            held = {"a_b": body["rounds"], "seq": seq, "items": body["items"]}
+            held = {"a_b": body["rounds"], "seq": seq, "items": body["items"], "bus_bytes": body.get("bus_bytes")}
             self.timings.setdefault(timing_key(body), {}).setdefault(body["pair"], []).append(held)
         elif kind == "side.failed":
             self.failures.setdefault((cell, body["side"]), []).append(body)

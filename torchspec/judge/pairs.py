@@ -32,6 +32,7 @@ class Build:
     dropped: int  # rounds with a time that is zero, negative or not a number, or without samples
     items: float
     preempted: int
+    bus_bytes: float | None = None  # of a collective: bytes a call that cross the bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,14 @@ def _build(record: Record) -> Build:
         logs = tuple(math.log(v) for v in a), tuple(math.log(v) for v in b)
         rounds.append((logs[1], logs[0]) if swapped else logs)
     preempted = body.get("preempted") or {}
-    return Build(tuple(rounds), dropped, float(body.get("items") or 1), sum(int(v or 0) for v in preempted.values()))
+    bus = body.get("bus_bytes")
+    return Build(
+        tuple(rounds),
+        dropped,
+        float(body.get("items") or 1),
+        sum(int(v or 0) for v in preempted.values()),
+        float(bus) if bus else None,
+    )
 
 
 def _level(metric: str, logs: Sequence[float]) -> float:

@@ -30,7 +30,10 @@ from torchspec.judge.stats import (
 
 #: Samples a side in each pair below which a tail quantile is not one: 1 - 0.95 ** 59 is above 95 %.
 TAIL_SAMPLES = 59
-_STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time")
+_BUS = "comm.bus_bandwidth"
+#: Metrics of the call itself. A collective's call is the collective.
+_STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
+           "comm.latency_p50", "comm.latency_p95", _BUS)  # fmt: skip
 
 
 def stem_of(metric: str) -> str | None:
@@ -65,7 +68,7 @@ class Scale:
             return [sign * pairing.log_ratio(metric, pair) for pair in pairs]
 
         def own(pair: Pair, which: int) -> float:
-            items = max(build.items for build in pair.builds)
+            items = max((build.bus_bytes or 0.0 if metric == _BUS else build.items) for build in pair.builds)
             unit = math.log(items * 1e9) if rate else math.log(1e-9)
             return sign * pairing.log_level(metric, pair, which) + unit
 
@@ -113,6 +116,8 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
             "no round of it holds a time above zero on both sides, so nothing can be compared",
             evidence=tuple(r.seq for r in mine),
         )
+    if question.metric.name == _BUS and not all(build.bus_bytes for pair in measured for build in pair.builds):
+        return None  # one rank, or a barrier: nothing crosses the bus
     scale = scale_of(question)
     calibration = calibration or spread_of_equals(scale, timed.pairs("same", question.against, stem))
     base = _figures_of(scale, measured, fresh)

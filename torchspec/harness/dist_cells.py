@@ -1,0 +1,73 @@
+"""What the driver does with cells of ranks before they are timed: frozen work, facts and figures, both sides in turn.
+
+Jobs are dear to start, so the cells of a round share them: a round is one fresh job a side and rank count, each cell
+opens its work in it and closes it again. Three rounds give the figures that need fresh processes. Recovery and faults
+end their jobs and have jobs of their own. Must not judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .dist_cell import RankCell, RankPool
+from .dist_checks import CheckpointFacts
+from .dist_trials import FaultTrials, RecoveryTrials
+from .dist_worker import RankRun
+from .fresh import CellOver
+from .needs import Comparison
+from .progress import Estimate
+
+
+class RankCells:
+    """All open cells of a run of ranks, until they can be timed."""
+
+    def __init__(self, run: RankRun, cells: list[str], estimate: Estimate) -> None:
+        self.run, self.pool = run, RankPool(run)
+        self.open = {cell: RankCell(run, cell, estimate, self.pool) for cell in cells}
+
+    def all(self) -> list[Comparison]:
+        """Everything but timing; the comparisons that are still to be timed."""
+        try:
+            for cell in list(self.open.values()):
+                self._act(cell, cell.freeze)
+            for repeat in range(max((cell.needs.processes for cell in self.open.values()), default=0)):
+                self._round(repeat)
+            for cell in list(self.open.values()):
+                self._act(cell, RecoveryTrials(cell).all)
+            FaultTrials(self.run, list(self.open.values())).all()
+        finally:
+            self.pool.end()
+        comparisons: list[Comparison] = []
+        for cell in self.open.values():
+            cell.finish()
+            comparisons += cell.needs.comparisons
+            if not cell.needs.comparisons:
+                self.run.cell_done(cell.cell, "measured", None)
+        return comparisons
+
+    def _round(self, repeat: int) -> None:
+        due = [cell for cell in self.open.values() if repeat < cell.needs.processes]
+        self.pool.begin(f"round{repeat}", self.run.rank_counts([cell.cell for cell in due]))
+        for index, cell in enumerate(due, 1):
+            label = self.run.embedded.cells[cell.cell]["label"]
+            self.run.progress.event(
+                "cell", cell=cell.cell, label=label, candidate=self.run.candidate, index=index, of=len(due)
+            )
+
+            def turn(cell: RankCell = cell) -> None:
+                cell.round(repeat)
+                if repeat == 0:
+                    CheckpointFacts(cell).all()
+
+            self._act(cell, turn)
+        self.pool.end()
+
+    def _act(self, cell: RankCell, act: Callable[[], None]) -> None:
+        """Runs `act`; a cell that ends with it is closed and leaves the list."""
+        try:
+            if self.run.out_of_time():
+                raise CellOver("error", "the time for the whole run was spent before this cell")
+            act()
+        except CellOver as over:
+            self.run.cell_done(cell.cell, over.status, over.reason)
+            del self.open[cell.cell]
