@@ -8,6 +8,7 @@ ALL = ("cpu", "cuda", "rocm", "mps", "distributed")
 GPU = ("cuda", "rocm", "mps")
 ONE = ("cpu", "cuda", "rocm", "mps")
 RANKS = ("distributed",)
+TRAINED = ("fsdp2", "ddp")
 STEADY = ("infer", "train", "compile")
 EVERY = ("infer", "train", "compile", "export")
 SIZED = ("absolute", "growth", "drop", "increase", "decrease", "report")
@@ -316,6 +317,79 @@ METRICS: tuple[Metric, ...] = (
         kinds=("collective",),
     ),
     Metric(
+        "comm.overlap",
+        "Share of the time with communication in flight in which something was computed",
+        "ratio",
+        "higher",
+        RANKS,
+        ("train",),
+        ("absolute", "drop", "decrease", "report"),
+        "isolate",
+        "the profiler's ranges; the rank that overlaps least",
+        "process",
+        kinds=TRAINED,
+    ),
+    *(
+        _truth(
+            name, meaning, "rollback" if name.endswith("correct") else "defer", ("infer",), measured, RANKS
+        )._replace(kinds=("collective",))
+        for name, meaning, measured in (
+            (
+                "collective.correct",
+                "A collective gives what one process computes, and a barrier holds until the last rank has come",
+                "whole numbers by a formula, compared bit for bit on every rank",
+            ),
+            (
+                "collective.rank_missing",
+                "The others hear an error within the timeout when a rank never joins",
+                "one rank stays away from init_process_group",
+            ),
+            (
+                "collective.rank_late",
+                "A rank a little late is waited for, and one later than the timeout is an error in time",
+                "one rank sleeps before an all_reduce",
+            ),
+            (
+                "collective.rank_dead",
+                "The others hear an error within the timeout when a rank is killed",
+                "one rank killed between two all_reduce calls",
+            ),
+            (
+                "collective.slow_rank_named",
+                "Waiting times and the monitored barrier name the rank that is slow or absent",
+                "each rank slow in turn; one rank stays away from a monitored barrier",
+            ),
+        )
+    ),
+    Metric(
+        "loss.one_rank",
+        "Largest relative difference of the loss curve from that of one rank on the same global batches",
+        "number",
+        "lower",
+        RANKS,
+        ("train",),
+        ("absolute", "increase", "report"),
+        "rollback",
+        "the same seeded steps on all ranks and on rank 0 alone",
+        "numeric",
+        kinds=TRAINED,
+        correctness=True,
+    ),
+    Metric(
+        "loss.optimizer_one_rank",
+        "Largest relative difference of the optimizer's state from that of one rank after the same steps",
+        "number",
+        "lower",
+        RANKS,
+        ("train",),
+        ("absolute", "increase", "report"),
+        "rollback",
+        "whole states gathered from all ranks against rank 0 alone",
+        "numeric",
+        kinds=TRAINED,
+        correctness=True,
+    ),
+    Metric(
         "scaling.efficiency",
         "Throughput at N ranks over N times that of one",
         "ratio",
@@ -344,6 +418,24 @@ METRICS: tuple[Metric, ...] = (
     _truth(
         "checkpoint.reshard", "A checkpoint loads at another rank count", "defer", ("train",), "save and load", RANKS
     ),
+    _truth(
+        "checkpoint.resume",
+        "A run goes on from its own checkpoint to the same losses, bit for bit",
+        "defer",
+        ("train",),
+        "written and read by the same side",
+        RANKS,
+    ),
+    _truth(
+        "checkpoint.truncated",
+        "A checkpoint that a crash cut short is refused, and the one before still loads",
+        "defer",
+        ("train",),
+        "data cut, metadata cut, metadata missing",
+        RANKS,
+    ),
+    _once("checkpoint.save_time", "Time of writing a checkpoint", ("train",), "defer", RANKS),
+    _once("checkpoint.load_time", "Time of reading a checkpoint", ("train",), "defer", RANKS),
     _truth(
         "recovery.rank_killed",
         "A job whose rank was killed goes on from its last checkpoint",
