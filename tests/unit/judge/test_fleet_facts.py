@@ -156,6 +156,14 @@ def test_a_claim_on_a_backend_without_cells_or_evidence() -> None:
     assert (found.verdict, found.evidence) == ("not comparable here", ())
 
 
+def test_a_claim_on_a_cell_that_was_not_finished_rests_on_nothing() -> None:
+    made = Book(claiming(saved(0.5)))
+    made.samples("memory.driver_peak", [200.0] * 3, [100.0] * 3)
+    (found,) = made.judged().claims["candidate"]
+    assert found.verdict == "not comparable here"
+    assert "stopped before" in found.reason
+
+
 def test_the_band_of_a_statement() -> None:
     assert band(saved(0.5)) == pytest.approx((0.45, 0.55))
     ratio = replace(saved(50.0), tolerance_form="ratio", form="absolute")

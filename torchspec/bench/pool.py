@@ -1,0 +1,130 @@
+"""Pairs of fresh workers of one interpreter against itself, with planted changes: the material of the benchmark.
+
+Asks the emitted harness's own workers, in the order in which its driver asks them: a new layout, a warm-up, short
+blocks of both sides in random order on one core. Every pair times every work, plain and with each planted change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchspec.bench import plan as plans
+from torchspec.emit.bundle import emit
+from torchspec.harness.environ import worker_environment
+from torchspec.harness.measure import block_shape
+from torchspec.harness.supervise import Worker
+
+PADDING_BYTES = 1 << 18
+LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class PairOf:
+    """One pair's rounds: work -> planted ratio -> builds of rounds {"a_ns", "b_ns"}; and how long the pair took."""
+
+    rounds: dict[str, dict[float, list[list[dict[str, Any]]]]]
+    seconds: float
+    timed_s: float
+
+
+class Pool:
+    """Starts workers of `python` from an emitted harness in a folder of its own."""
+
+    def __init__(self, python: str, *, builds: int, rounds: int, block_ms: float, seed: int) -> None:
+        self.python, self.builds, self.rounds, self.block_ms = python, builds, rounds, block_ms
+        self.random = random.Random(seed)
+        self.folder = Path(tempfile.mkdtemp(prefix="torchspec-bench-"))
+        self.plan = plans.plan(plans.WORKS)
+        self.harness = self.folder / "cpu.py"
+        self.harness.write_text(emit(self.plan)["cpu"], encoding="utf-8")
+        team = self.folder / "team"
+        team.mkdir()
+        self.team = team
+        (team / plans.FILE).write_text(plans.text(), encoding="utf-8")
+        self.shapes: dict[str, tuple[int, int]] = {}
+        self.started = 0
+        self._freeze()
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def worker(self, side: str, extra: dict[str, str] | None = None) -> Iterator[Worker]:
+        """A fresh worker on the last usable core, ended afterwards."""
+        self.started += 1
+        place = self.folder / f"w{self.started}"
+        place.mkdir()
+        env = worker_environment({}, 1, place, place, True, extra or {})
+        told = {"team": str(self.team), "digests": {}}
+        worker = Worker(self.python, self.harness, side, told, env, place / "log", place)
+        try:
+            worker.ask("hello", LIMIT_S)
+            if hasattr(os, "sched_getaffinity"):
+                worker.ask("pin", LIMIT_S, cores=[max(os.sched_getaffinity(0))])
+            yield worker
+        finally:
+            worker.close()
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _freeze(self) -> None:
+        with self.worker("baseline") as worker:
+            for work in plans.WORKS:
+                worker.ask("freeze", LIMIT_S, cell=work, path=str(self.folder / f"{work}.pt"))
+
+    def pair(self, plants: Sequence[float], tail: int = 0) -> PairOf:
+        """One pair of fresh workers. `tail` makes one call in that many of b three times as long."""
+        begin = time.monotonic()
+        found: dict[str, dict[float, list[list[dict[str, Any]]]]] = {}
+        timed = 0.0
+        extra = {"BENCH_TAIL": str(tail)} if tail else {}
+        with self.worker("baseline") as a, self.worker("candidate", extra) as b:
+            for work in plans.WORKS:
+                held, spent = self._work(a, b, work, sorted(plants))
+                found[work] = held
+                timed += spent
+        return PairOf(found, time.monotonic() - begin, timed)
+
+    def _work(
+        self, a: Worker, b: Worker, work: str, plants: list[float]
+    ) -> tuple[dict[float, list[list[dict[str, Any]]]], float]:
+        frozen = str(self.folder / f"{work}.pt")
+        for worker in (a, b):
+            worker.ask("open", LIMIT_S, name="x", cell=work, frozen=frozen)
+        held: dict[float, list[list[dict[str, Any]]]] = {ratio: [] for ratio in (0.0, *plants)}
+        timed = 0.0
+        for _ in range(self.builds):
+            padding = self.random.randrange(PADDING_BYTES)
+            warm = []
+            for worker in (a, b):
+                worker.ask("relayout", LIMIT_S, name="x", padding=padding)
+                warm.append(worker.ask("warm", LIMIT_S, name="x")["call_ns"])
+            if work not in self.shapes:
+                self.shapes[work] = block_shape(min(warm), self.block_ms)
+            calls, samples = self.shapes[work]
+            rounds: dict[float, list[dict[str, Any]]] = {ratio: [] for ratio in held}
+            for _ in range(self.rounds):
+                wanted = ["a", "b", "planted"] if plants else ["a", "b"]
+                self.random.shuffle(wanted)
+                taken: dict[str, list[list[float]]] = {}
+                for block in wanted:
+                    worker = a if block == "a" else b
+                    asked = {"calls": calls, "samples": samples, "plants": plants if block == "planted" else []}
+                    taken[block] = worker.ask("block", LIMIT_S, name="x", **asked)["ns"]
+                    timed += sum(taken[block][-1]) * calls * 1e-9
+                rounds[0.0].append({"a_ns": taken["a"][0], "b_ns": taken["b"][0]})
+                for ratio, times in zip(plants, taken.get("planted", []), strict=True):
+                    rounds[ratio].append({"a_ns": taken["a"][0], "b_ns": times})
+            for ratio, part in rounds.items():
+                held[ratio].append(part)
+        for worker in (a, b):
+            worker.ask("close", LIMIT_S, name="x")
+        return held, timed

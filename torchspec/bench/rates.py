@@ -1,0 +1,83 @@
+"""From answers to rates: how often each design said pass, fail or nothing, with exact binomial intervals.
+
+Must not measure. A rate from a few comparisons has a wide interval, and the table shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scipy import special
+
+VERDICTS = ("pass", "inconclusive", "fail")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one design said of one comparison. `truth` is the true ratio of time, 1.0 for equal versions.
+
+    `condition` is "quiet" or what disturbed it; `ratio` the design's own estimate, None where it gives none.
+    """
+
+    design: str
+    work: str
+    metric: str
+    condition: str
+    truth: float
+    verdict: str
+    ratio: float | None
+    seconds: float
+    pairs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One row of the table: counts of each verdict, the shares with their 95 % interval, and the mean cost."""
+
+    design: str
+    work: str
+    metric: str
+    condition: str
+    truth: float
+    n: int
+    shares: dict[str, tuple[float, float, float]]  # verdict -> share, low, high
+    seconds: float
+    pairs: float | None
+    error: float | None  # root mean square error of the log ratio
+
+
+def interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's exact interval of a share."""
+    tail = (1 - confidence) / 2
+    low = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
+    high = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1 - tail))
+    return low, high
+
+
+def rates(answers: Iterable[Answer]) -> list[Rate]:
+    """One rate for each design, work, metric, condition and truth, in the order in which they first come."""
+    groups: dict[tuple[str, str, str, str, float], list[Answer]] = {}
+    for one in answers:
+        groups.setdefault((one.design, one.work, one.metric, one.condition, one.truth), []).append(one)
+    return [_rate(key, found) for key, found in groups.items()]
+
+
+def _rate(key: tuple[str, str, str, str, float], found: Sequence[Answer]) -> Rate:
+    import math
+
+    n = len(found)
+    shares = {}
+    for verdict in VERDICTS:
+        hits = sum(one.verdict == verdict for one in found)
+        shares[verdict] = (hits / n, *interval(hits, n))
+    pairs = [one.pairs for one in found if one.pairs is not None]
+    told = [math.log(one.ratio / one.truth) for one in found if one.ratio is not None and one.ratio > 0]
+    return Rate(
+        *key,
+        n=n,
+        shares=shares,
+        seconds=sum(one.seconds for one in found) / n,
+        pairs=sum(pairs) / len(pairs) if pairs else None,
+        error=math.sqrt(sum(v * v for v in told) / len(told)) if told else None,
+    )
