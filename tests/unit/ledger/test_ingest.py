@@ -161,12 +161,12 @@ def test_a_harness_that_still_writes(tmp_path):
     assert [d.code for d in found] == ["TS708"]
 
 
-@pytest.mark.parametrize("kind", ["there", "missing", "changed", "outside", "link"])
+@pytest.mark.parametrize("kind", ["there", "missing", "changed", "outside", "link", "frozen"])
 def test_logs_come_along_where_they_are_what_was_recorded(tmp_path, kind):
     source, into = laptop(tmp_path / "laptop"), tmp_path / "evidence"
     (tmp_path / "secret").write_bytes(b"words")
-    name = "../../../secret" if kind == "outside" else "001.log"
-    log = source / "logs" / "r-laptop" / "001.log"
+    name = {"outside": "../../../secret", "frozen": "frozen/001.log"}.get(kind, "001.log")
+    log = source / ("frozen" if kind == "frozen" else "logs/r-laptop") / "001.log"
     log.parent.mkdir(parents=True)
     if kind == "link":
         log.symlink_to(tmp_path / "secret")

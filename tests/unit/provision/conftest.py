@@ -14,7 +14,7 @@ import pytest
 from torchspec.model.plan import Budget, Frozen, Place, Plan, Side, Upgrade
 
 
-def fake_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), payload: int = 0) -> Path:
+def write_fake_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), payload: int = 0) -> Path:
     """A pure wheel that holds nothing but its metadata and `payload` bytes of filler."""
     info = f"{name}-{version}.dist-info"
     files = {
@@ -43,15 +43,20 @@ def fake_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] 
 
 
 @pytest.fixture
+def fake_wheel() -> Callable[..., Path]:
+    return write_fake_wheel
+
+
+@pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of fake wheels that pip is configured for by its own variables, and by nothing else."""
     folder = tmp_path / "secret-index"
     folder.mkdir()
-    fake_wheel(folder, "torch", "2.13.0", ("dep>=1", "pinned==1.0"))
-    fake_wheel(folder, "torch", "2.14.1", ("dep>=1", "pinned==2.0", "extra_dep"))
-    fake_wheel(folder, "torch", "2.15.0", ("dep>=3", "pinned==2.0"))
+    write_fake_wheel(folder, "torch", "2.13.0", ("dep>=1", "pinned==1.0"))
+    write_fake_wheel(folder, "torch", "2.14.1", ("dep>=1", "pinned==2.0", "extra_dep"))
+    write_fake_wheel(folder, "torch", "2.15.0", ("dep>=3", "pinned==2.0"))
     for name, version in [("dep", "1.0"), ("pinned", "1.0"), ("pinned", "2.0"), ("extra_dep", "1"), ("numpy", "2.4.0")]:
-        fake_wheel(folder, name, version)
+        write_fake_wheel(folder, name, version)
     for variable in [v for v in os.environ if v.startswith("PIP_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

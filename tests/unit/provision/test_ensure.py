@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.provision.conftest import fake_wheel
 from torchspec import provision
 from torchspec.core.canon import file_digest
 from torchspec.model.codec import to_json
@@ -38,7 +37,7 @@ def whole(cache: Path) -> list[Path]:
     return sorted(cache.glob(f"environments/*/{MARKER}"))
 
 
-def test_both_sides_are_made_locked_and_reused(tmp_path, index, make_plan):
+def test_both_sides_are_made_locked_and_reused(tmp_path, index, make_plan, fake_wheel):
     plan = make_plan({"torch": "2.13.0"}, {"torch": "2.14.1"}, ("numpy==2.4.0",), OWN)
     events: list = []
     first = ensure(plan, plan.baseline, tmp_path, events)
@@ -82,7 +81,7 @@ def test_neither_lock_nor_log_nor_marker_says_where_the_index_is(tmp_path, index
         assert "index.invalid" not in text
 
 
-def test_a_constraint_that_the_candidate_cannot_keep_is_given_up(tmp_path, index, make_plan):
+def test_a_constraint_that_the_candidate_cannot_keep_is_given_up(tmp_path, index, make_plan, fake_wheel):
     fake_wheel(index, "dep", "3.0")
     plan = make_plan({"torch": "2.13.0"}, {"torch": "2.15.0"}, ("dep<2",))
     made = ensure(plan, plan.candidates[0], tmp_path)
@@ -218,7 +217,7 @@ def children_of(cache: Path) -> list[int]:
     return found
 
 
-def kill_at_random(tmp_path, index, make_plan, times: int, seed: int) -> None:
+def kill_at_random(tmp_path, index, make_plan, fake_wheel, times: int, seed: int) -> None:
     for number in range(8):
         fake_wheel(index, f"filler{number}", "1.0", payload=200_000)
     plan = make_plan({"torch": "2.13.0"}, packages=tuple(f"filler{n}==1.0" for n in range(8)))
@@ -245,13 +244,13 @@ def kill_at_random(tmp_path, index, make_plan, times: int, seed: int) -> None:
         assert not list((cache / "environments").glob(".scrap-*"))
 
 
-def test_killed_at_any_moment_nothing_half_is_taken_for_whole(tmp_path, index, make_plan):
-    kill_at_random(tmp_path, index, make_plan, times=2, seed=1)
+def test_killed_at_any_moment_nothing_half_is_taken_for_whole(tmp_path, index, make_plan, fake_wheel):
+    kill_at_random(tmp_path, index, make_plan, fake_wheel, times=2, seed=1)
 
 
 @pytest.mark.slow
-def test_killed_at_many_moments(tmp_path, index, make_plan):
-    kill_at_random(tmp_path, index, make_plan, times=12, seed=2)
+def test_killed_at_many_moments(tmp_path, index, make_plan, fake_wheel):
+    kill_at_random(tmp_path, index, make_plan, fake_wheel, times=12, seed=2)
 
 
 def test_two_at_once_make_one_environment(tmp_path, index, make_plan):
@@ -263,7 +262,7 @@ def test_two_at_once_make_one_environment(tmp_path, index, make_plan):
     assert multiprocessing.active_children() == []
 
 
-def test_restoring_from_the_lock(tmp_path, index, make_plan):
+def test_restoring_from_the_lock(tmp_path, index, make_plan, fake_wheel):
     plan = make_plan({"torch": "2.13.0"}, packages=("numpy==2.4.0",))
     lock = ensure(plan, plan.baseline, tmp_path).value.lock
     fake_wheel(index, "dep", "9.0")
@@ -277,7 +276,7 @@ def test_restoring_from_the_lock(tmp_path, index, make_plan):
         assert [d.code for d in provision.restore(lock, where, from_scratch=False).diagnostics] == ["TS618"]
 
 
-def test_restoring_refuses_an_archive_that_was_replaced(tmp_path, index, make_plan):
+def test_restoring_refuses_an_archive_that_was_replaced(tmp_path, index, make_plan, fake_wheel):
     plan = make_plan({"torch": "2.13.0"})
     lock = ensure(plan, plan.baseline, tmp_path).value.lock
     fake_wheel(index, "pinned", "1.0", payload=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -95,17 +96,17 @@ def test_the_time_limit_interrupts_first_and_kills_after_the_grace(tmp_path):
     polite = run(
         program(tmp_path, "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: raise SystemExit(130)"),
         lambda *_: None,
-        limit_s=0.5,
+        limit_s=3.0,
     )
     assert (polite.exit, polite.timed_out) == (130, True)
     stubborn = run(
         program(tmp_path, "import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)"),
         lambda *_: None,
-        limit_s=0.3,
+        limit_s=3.0,
         grace_s=0.3,
     )
     assert (stubborn.signal, stubborn.timed_out) == (9, True)
-    assert stubborn.wall_s < 10
+    assert stubborn.wall_s < 20
 
 
 def test_an_exception_of_the_reader_kills_the_program(tmp_path):
@@ -178,14 +179,12 @@ def test_the_second_interrupt_kills(tmp_path):
 
 
 def test_a_held_lock_stays_until_the_program_is_gone(tmp_path):
-    import fcntl
-
     lock = tmp_path / "lock"
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     states = []
 
-    def on_line(*_: object) -> None:
+    def look() -> None:
         other = os.open(lock, os.O_RDWR)
         try:
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,8 +194,10 @@ def test_a_held_lock_stays_until_the_program_is_gone(tmp_path):
         finally:
             os.close(other)
 
+    def on_line(*_: object) -> None:
+        os.close(descriptor)  # as when torchspec is killed
+        look()
+
     run(program(tmp_path, "print('now')"), on_line, hold=descriptor)
-    os.close(descriptor)
-    assert states == ["held"]
-    on_line()
+    look()
     assert states == ["held", "free"]
