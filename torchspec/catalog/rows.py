@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from torchspec.core.diagnostics import Diagnostic
 
 
 class Unit(NamedTuple):
@@ -103,13 +108,20 @@ class Backend(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """All tables, by name, in the order of the reference documentation. `digest` covers every row."""
+    """All tables, by name, in the order of the reference documentation. `digest` covers every row.
+
+    `plugins`: name -> version and digest of its harness files. `works`: kind -> harness file of a plugin. `problems`:
+    plugins that could not be loaded, whose rows are missing.
+    """
 
     metrics: dict[str, Metric]
     workloads: dict[str, WorkloadKind]
     backends: dict[str, Backend]
     relations: dict[str, Relation]
     units: dict[str, Unit]
+    plugins: Mapping[str, str] = MappingProxyType({})
+    works: Mapping[str, Path] = MappingProxyType({})
+    problems: tuple[Diagnostic, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -40,6 +40,7 @@ def check_spec(path: Path, params: Mapping[str, str] = _NOTHING, catalog: Catalo
     what a file holds; reads the spec, its imports and the team's entry files, and nothing else.
     """
     context = Context(catalog or catalogs.load())
+    context.found += context.catalog.problems
     loaded = load(context, path, params)
     spec = _elaborate(context, loaded, path) if loaded.first is not None else None
     if spec is not None and not any(d.is_error for d in context.found):
