@@ -1,0 +1,174 @@
+"""The driver's pure parts: what gates need, what the ledger already holds, what a control plants, how it is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchspec.emit.data import backend_plan
+from torchspec.harness.embedded import Embedded
+from torchspec.harness.needs import Needs
+from torchspec.harness.pairs import planted_change
+from torchspec.harness.past import Past
+from torchspec.harness.progress import Estimate, Progress, seconds_in_words
+from torchspec.model.plan import Claim, Gate, Limit, Plan, Statement
+
+ATTENTION = [("attention", "attention", "infer", {"seq": 16})]
+
+
+def embedded(plan: Plan, tmp_path: Path, files: dict[str, str] | None = None) -> Embedded:
+    return Embedded(
+        json.loads(json.dumps(backend_plan(plan, plan.backends[0]))), files or {}, "d" * 64, tmp_path / "h.py"
+    )
+
+
+def needs(plan: Plan, tmp_path: Path) -> Needs:
+    held = embedded(plan, tmp_path)
+    return Needs(held, next(iter(held.cells)), "candidate")
+
+
+def test_a_cell_with_one_truth_needs_one_process(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    found = needs(make_plan(ATTENTION, ["runs"]), tmp_path)
+    assert (found.processes, found.comparisons, found.errors, found.memory) == (1, [], False, [])
+
+
+def test_what_is_counted_needs_three_processes_and_enough_repeats(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    found = needs(make_plan(ATTENTION, ["memory.driver_peak", "determinism.output"]), tmp_path)
+    assert found.processes == 3
+    assert 3 * (found.repeats_each + 1) >= found.repeats == 4
+
+
+def test_relative_to_another_path_is_timed_within_the_candidate(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    plan = make_plan(ATTENTION, ["latency.p50", "throughput"])
+    speedup = Limit("speedup", ">=", 1.2, "x", "speedup >= 1.2 x")
+    other = Gate("b", "all", "latency.p50", speedup, "beside", None, None, "isolate", None, plan.gates[0].cells, "")
+    found = needs(dataclasses.replace(plan, gates=(*plan.gates, other)), tmp_path)
+    assert [(c.against, c.a, c.b, len(c.gates)) for c in found.comparisons] == [
+        ("baseline", ("baseline", "own"), ("candidate", "own"), 2),
+        ("beside", ("candidate", "beside"), ("candidate", "own"), 1),
+    ]
+
+
+def test_a_claims_metric_is_measured_too(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    state = Statement("memory.allocated_peak", "drop", 0.5, "%", None, None, {}, "drop 50 %")
+    plan = dataclasses.replace(
+        make_plan(ATTENTION, ["runs"]), claims=(Claim("c", "s", {}, (state,), "attention", ("cpu",)),)
+    )
+    assert needs(plan, tmp_path).memory == ["memory.allocated_peak"]
+
+
+def test_what_the_harness_does_not_measure_is_known_as_such(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    assert needs(make_plan(ATTENTION, ["task.accuracy", "latency.p50"]), tmp_path).unknown == {"task.accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "sees", "metric", "ratio"),
+    [
+        ("growth", 0.03, 0.05, "latency.p50", 0.05),
+        ("growth", 0.03, None, "latency.p50", 0.08),
+        ("growth", 0.25, None, "latency.p95", 0.5),
+        ("growth", 0.0, None, "latency.p50", 0.05),
+        ("drop", 0.05, 0.1, "throughput", 1 / 0.9 - 1),
+        ("drop", 0.9, None, "throughput", 19.0),
+        ("speedup", 1.2, None, "latency.p50", None),
+        ("absolute", 0.01, None, "latency.p50", None),
+        ("growth", 0.1, None, "throughput", None),
+        ("report", None, None, "latency.p50", None),
+    ],
+)
+def test_what_a_control_plants(form: str, value: float | None, sees: float | None, metric: str, ratio: Any) -> None:
+    gate = {"metric": metric, "limit": {"form": form, "op": "<=", "value": value}, "sees": sees}
+    assert planted_change(gate) == (None if ratio is None else pytest.approx(ratio))
+
+
+def record(kind: str, run: str, seq: int, **body: Any) -> dict[str, Any]:
+    return {"kind": kind, "run": run, "seq": seq, "body": body}
+
+
+def start(run: str, seq: int, plan: str = "p", harness: str = "h", candidate: str = "candidate") -> dict[str, Any]:
+    return record("run.start", run, seq, plan=plan, harness={"sha256": harness}, candidate=candidate)
+
+
+def timing(run: str, seq: int, pair: int, build: int) -> dict[str, Any]:
+    held = {"cell": "c", "against": "baseline", "stage": "measure", "planted": None, "items": 1}
+    return record("timing", run, seq, pair=pair, build=build, rounds=[{"a_ns": [1], "b_ns": [seq]}], **held)
+
+
+def sample(run: str, seq: int, repeat: int = 0) -> dict[str, Any]:
+    return record("sample", run, seq, cell="c", side="baseline", metric="m", against=None, repeat=repeat)
+
+
+def done(run: str, seq: int, status: str) -> dict[str, Any]:
+    return record("cell.done", run, seq, cell="c", status=status)
+
+
+def test_only_runs_of_the_same_plan_harness_and_candidate_count() -> None:
+    for odd in ({"plan": "x"}, {"harness": "x"}, {"candidate": "x"}):
+        past = Past([start("r", 0, **odd), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate")
+        assert not past.figures
+        assert not past.ended("c")
+        assert past.last_run is None
+    past = Past([start("r", 0), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate")
+    assert past.ended("c")
+    assert past.last_run == "r"
+    assert past.has("sample", cell="c", side="baseline", metric="m", against=None, repeat=0)
+    assert not past.has("sample", cell="c", side="baseline", metric="m", against=None, repeat=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"), [("measured", True), ("failed", True), ("not_run", True), ("error", False)]
+)
+def test_a_cell_that_ended_in_an_error_is_tried_again(status: str, ended: bool) -> None:
+    failed = record("side.failed", "r", 1, cell="c", side="candidate", attempt=0)
+    past = Past([start("r", 0), failed, done("r", 2, status)], "p", "h", "candidate")
+    assert past.ended("c") is ended
+    assert bool(past.failures) is ended
+
+
+def test_pairs_of_several_runs_are_numbered_on() -> None:
+    held = [
+        start("r", 0),
+        timing("r", 1, 0, 0),
+        timing("r", 2, 0, 1),
+        timing("r", 3, 1, 0),
+        start("s", 4),
+        timing("s", 5, 2, 0),
+    ]
+    past = Past(held, "p", "h", "candidate")
+    assert [len(builds) for builds in past.pairs("c", "baseline", "measure")] == [2, 1, 1]
+    assert past.next_pair("c", "baseline", "measure") == 3
+    assert past.next_pair("c", "baseline", "confirm") == 0
+    assert past.seqs("c", "baseline", "measure") == [1, 2, 3, 5]
+
+
+def test_team_files_are_written_whole_and_never_outside(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    held = embedded(make_plan(ATTENTION), tmp_path, {"a/b.py": "x = 'é'\r\n", "c.py": ""})
+    digests = held.team_files(tmp_path / "team")
+    assert (tmp_path / "team/a/b.py").read_bytes() == "x = 'é'\r\n".encode()
+    assert sorted(digests) == ["a/b.py", "c.py"]
+    assert held.team_files(tmp_path / "team") == digests
+    outside = embedded(make_plan(ATTENTION), tmp_path, {"../../escape.py": "x"})
+    with pytest.raises(ValueError, match="outside"):
+        outside.team_files(tmp_path / "team")
+    assert not (tmp_path.parent / "escape.py").exists()
+
+
+def test_progress_speaks_to_programs_and_to_people(capsys: pytest.CaptureFixture[str]) -> None:
+    Progress("json").event("cell", cell="c", label="é", index=1, of=2)
+    Estimate(Progress("json"), 10).done(5)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == {"event": "cell", "cell": "c", "label": "é", "index": 1, "of": 2}
+    assert lines[1]["event"] == "left"
+    words = Progress("text")
+    words.event("cell", cell="c", label="attention", index=1, of=2)
+    words.left(75)
+    words.event("doing", what="latency pair 2 of up to 8", side="baseline")
+    assert capsys.readouterr().out == "[1/2] attention\n  latency pair 2 of up to 8 (baseline), about 1 min 15 s left\n"
+    assert [seconds_in_words(s) for s in (-3, 0.4, 59.4, 60, 3600)] == ["0 s", "0 s", "59 s", "1 min 0 s", "60 min 0 s"]

@@ -1,0 +1,141 @@
+"""Errors between tensors, digests of trees, and saving whole or not at all, in both real versions of torch."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+NUMERICS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from torchspec.harness.chain import plain
+from torchspec.harness.numerics import compare_tensors, compare_trees
+t = torch.tensor
+nan, inf = float("nan"), float("inf")
+one = t([1.0, 2.0, -4.0])
+up = torch.nextafter(one, t(10.0))
+cases = {
+    "same": (one, one),
+    "one step": (up, one),
+    "one step across zero": (torch.nextafter(t([0.0]), t(1.0)), torch.nextafter(t([0.0]), t(-1.0))),
+    "minus zero": (t([-0.0, 1.0]), t([0.0, 1.0])),
+    "nan here": (t([nan, 1.0]), t([1.0, 1.0])),
+    "nan there": (t([1.0, 1.0]), t([nan, 1.0])),
+    "nan on both": (t([nan, 1.0]), t([nan, 1.0])),
+    "other infinity": (t([inf, 1.0]), t([-inf, 1.0])),
+    "same infinity": (t([inf, 1.0]), t([inf, 1.0])),
+    "nothing finite": (t([nan]), t([1.0])),
+    "zero reference": (t([1.0]), t([0.0])),
+    "both zero": (t([0.0]), t([0.0])),
+    "halved": (t([2.0, 0.0]), t([4.0, 0.0])),
+    "bfloat16": (t([1.0078125], dtype=torch.bfloat16), t([1.0], dtype=torch.float64)),
+    "complex": (t([1 + 2j]), t([1 + 2.5j])),
+    "integers": (t([5, 7]), t([5, 4])),
+    "empty": (t([]), t([])),
+}
+found = {name: compare_tensors(*pair) for name, pair in cases.items()}
+for name, pair in {"shapes": (t([1.0]), t([1.0, 2.0]))}.items():
+    try:
+        compare_tensors(*pair)
+    except ValueError as error:
+        found[name] = str(error)
+found["trees"] = compare_trees({"a": one, "b": t([1.0])}, {"a": one, "b": t([1.5])})
+try:
+    compare_trees({"a": one}, {"a": one, "b": one})
+except ValueError as error:
+    found["missing"] = str(error)
+print(json.dumps(plain(found)))
+"""
+
+TREES = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+from torchspec.harness.trees import convert, leaves, load_tree, save_tree, tree_digest
+torch.manual_seed(0)
+tree = {"b": [torch.arange(6).reshape(2, 3).t(), None, 1.5], "a": (torch.ones(2, dtype=torch.bfloat16), "x", True),
+        "empty": torch.zeros(0, 4), "scalar": torch.tensor(3.0), "bool": torch.tensor([True, False])}
+path = Path(sys.argv[2])
+if len(sys.argv) > 3:
+    save_tree(tree, path)
+again = load_tree(path)
+swapped = {**tree, "scalar": torch.tensor(-3.0)}
+cast = {**tree, "scalar": torch.tensor(3.0, dtype=torch.float64)}
+shaped = {**tree, "scalar": torch.tensor([3.0])}
+print(json.dumps({
+    "digest": tree_digest(tree), "again": tree_digest(again),
+    "others": [tree_digest(x) for x in (swapped, cast, shaped)],
+    "names": [name for name, _ in leaves(tree)],
+    "half": str(convert(tree, dtype=torch.float16)["scalar"].dtype),
+    "whole": str(convert(tree, dtype=torch.float16)["b"][0].dtype),
+    "copied": convert(tree)["scalar"].data_ptr() != tree["scalar"].data_ptr(),
+    "files": sorted(p.name for p in path.parent.iterdir()),
+}))
+"""
+
+
+def run(python: Path, code: str, *arguments: str) -> Any:
+    done = subprocess.run([str(python), "-c", code, *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(params=["baseline_python", "candidate_python"])
+def python(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def test_errors_between_tensors(python: Path, repository: Path) -> None:
+    found = run(python, NUMERICS, str(repository))
+    zero = {"max_abs": 0.0, "max_rel": 0.0, "ulp": 0.0, "psnr": "inf", "nonfinite": 0.0}
+    for name in ("same", "minus zero", "nan on both", "same infinity", "both zero", "empty"):
+        assert {key: found[name][key] for key in zero} == zero, name
+    assert found["one step"]["ulp"] == 1.0
+    assert found["one step"]["max_abs"] == pytest.approx(2**-22)
+    assert found["one step across zero"]["ulp"] == 2.0
+    for name in ("nan here", "nan there", "other infinity"):
+        assert found[name]["nonfinite"] == 1.0, name
+        assert found[name]["max_abs"] == 0.0
+    assert found["nothing finite"]["max_abs"] == "nan"
+    assert found["nothing finite"]["nonfinite"] == 1.0
+    assert found["zero reference"]["max_rel"] == "inf"
+    assert found["zero reference"]["psnr"] == "-inf"
+    halved = found["halved"]
+    assert (halved["max_abs"], halved["max_rel"], halved["cosine"]) == (2.0, 0.5, pytest.approx(1.0))
+    assert halved["psnr"] == pytest.approx(10 * math.log10(16 / 2))
+    assert found["bfloat16"]["ulp"] == 1.0
+    assert found["complex"]["max_abs"] == 0.5
+    assert found["integers"]["max_abs"] == 3.0
+    assert "shapes differ" in found["shapes"]
+    assert found["trees"]["max_abs"] == 0.5
+    assert found["trees"]["worst"]["max_abs"] == "b"
+    assert "b is given by one side only" in found["missing"]
+
+
+def test_trees_are_digested_and_saved_whole(python: Path, repository: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "tree.pt"
+    found = run(python, TREES, str(repository), str(path), "save")
+    assert found["digest"] == found["again"]
+    assert len({found["digest"], *found["others"]}) == 4
+    assert found["names"] == ["a.0", "a.1", "a.2", "b.0", "b.1", "b.2", "bool", "empty", "scalar"]
+    assert (found["half"], found["whole"], found["copied"]) == ("torch.float16", "torch.int64", True)
+    assert found["files"] == ["tree.pt"]
+
+
+def test_one_version_reads_what_the_other_froze(
+    baseline_python: Path, candidate_python: Path, repository: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "tree.pt"
+    first = run(baseline_python, TREES, str(repository), str(path), "save")
+    second = run(candidate_python, TREES, str(repository), str(path))
+    assert second["again"] == first["digest"] == second["digest"]
