@@ -136,27 +136,18 @@ def run(
     passed = [control_read, report_write] + ([hold] if hold is not None else [])
     began = time.monotonic()
     control = _Control(control_write)
-    try:
-        guard = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            pass_fds=passed,
-            start_new_session=True,
-        )
-    except OSError as error:
-        control.kill()
-        os.close(report_read)
-        return Ending(None, None, 0.0, error=f"{type(error).__name__}: {error}")
-    finally:
-        os.close(control_read)
-        os.close(report_write)
     report = bytearray()
     timed_out = False
     with _Signals(control.interrupt, control.kill) as signals:
+        try:
+            guard = _start(command, env, cwd, passed)
+        except OSError as error:
+            control.kill()
+            os.close(report_read)
+            return Ending(None, None, 0.0, error=f"{type(error).__name__}: {error}")
+        finally:
+            os.close(control_read)
+            os.close(report_write)
         try:
             timed_out = _pump(guard, report_read, report, on_line, control, began, limit_s, grace_s)
         finally:
@@ -168,7 +159,7 @@ def run(
             for stream in (guard.stdout, guard.stderr):
                 if stream is not None:
                     stream.close()
-        interrupted = signals.seen > 0
+    interrupted = signals.seen > 0
     try:
         told = json.loads(report)
     except ValueError:
@@ -182,6 +173,21 @@ def run(
         told.get("killed", 0),
         tuple(told.get("left", ())),
         told["error"],
+    )
+
+
+def _start(
+    command: Sequence[str], env: Mapping[str, str] | None, cwd: Path | None, passed: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=None if env is None else dict(env),
+        cwd=cwd,
+        pass_fds=passed,
+        start_new_session=True,
     )
 
 
