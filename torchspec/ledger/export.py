@@ -60,8 +60,8 @@ def export_csv(records: Iterable[Record], out: Path) -> Result[int]:
 def export_parquet(records: Iterable[Record], out: Path, *, batch: int = 10_000) -> Result[int]:
     """Write `records` as Parquet to `out`, `batch` of them in memory at a time. Errors: TS721 (no pyarrow), TS701."""
     try:
-        import pyarrow  # type: ignore[import-not-found,unused-ignore]
-        import pyarrow.parquet as parquet  # type: ignore[import-not-found,unused-ignore]
+        import pyarrow
+        import pyarrow.parquet as parquet
     except ImportError:
         hint = "install it (`pip install torchspec[parquet]`), or export CSV"
         return Result(None, (Diagnostic("TS721", "Parquet needs pyarrow, which is not installed", hint=hint),))
