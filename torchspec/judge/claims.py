@@ -113,7 +113,7 @@ def _one(
         reason = f"{statement.metric} of {cell.label} was not measured" + (f": {finding.reason}" if finding else "")
         return "not comparable here", reason, finding
     low, high = band(statement)
-    text = figures(question, finding.estimate, finding.low, finding.high, finding.unit)
+    text = figures(question, finding)
     stated = words.figure(statement.form, statement.value, finding.unit)
     if low <= finding.low and finding.high <= high:
         return "reproduced", f"{text} on {cell.label}, stated {stated}", finding

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from torchspec import limits
 from torchspec.judge import words
-from torchspec.judge.finding import Finding, Question, crossing
+from torchspec.judge.finding import Finding, Question, crossing, to_form
 from torchspec.judge.samples import ENOUGH, Samples, concluded, described, limit_is_wrong, take
 from torchspec.model.evidence import Record
 
@@ -33,7 +33,7 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
                 return trouble
     value = new.values[0]
     if question.scale == "value":
-        found = concluded(question, replace(shown, estimate=value, low=value, high=value), value, value, value, True, 0)
+        found = concluded(question, replace(shown, estimate=value, low=value, high=value), value, value, True, 0)
         bound = question.bound
         beyond = base.exact and bound is not None and crossing(bound, base.median, base.median) == "beyond"
         return limit_is_wrong(question, found, base.median) if found.outcome == "fail" and beyond else found
@@ -67,7 +67,5 @@ def _compared(question: Question, shown: Finding, new: float, base: float) -> Fi
         value = new / base
     else:
         value = new - base
-    from torchspec.judge.finding import to_form
-
     term = to_form(question, value)
-    return concluded(question, replace(shown, estimate=term, low=term, high=term), value, value, value, True, 0)
+    return concluded(question, replace(shown, estimate=term, low=term, high=term), value, value, True, 0)

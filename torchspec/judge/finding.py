@@ -112,10 +112,15 @@ def better(question: Question, low: float, high: float) -> bool:
     return question.metric.better == "lower" and high < none
 
 
-def figures(question: Question, estimate: float, low: float, high: float, unit: str | None) -> str:
-    """`+0.4 % [−0.6, +1.3]` on the form's terms (arguments already in them)."""
+def figures(question: Question, shown: Finding) -> str:
+    """`93.1 MB → 164.2 MB, +76.3 % [+71.0, +80.2]`: the figures of a finding in the terms of its limit's form."""
     form = "report-change" if question.limit.form == "report" else question.limit.form
-    shown = words.figure(form, estimate, unit)
-    if low == high == estimate:
-        return shown
-    return f"{shown} {words.interval(form, low, high, unit)}"
+    estimate = shown.estimate if shown.estimate is not None else math.nan
+    low = shown.low if shown.low is not None else estimate
+    high = shown.high if shown.high is not None else estimate
+    text = words.figure(form, estimate, shown.unit)
+    if not low == high == estimate:
+        text += f" {words.interval(form, low, high, shown.unit)}"
+    if question.scale == "value" or shown.baseline is None or shown.candidate_value is None:
+        return text
+    return f"{words.change(shown.baseline, shown.candidate_value, shown.unit)}, {text}"

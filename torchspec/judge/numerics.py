@@ -110,7 +110,7 @@ def _compared(question: Question, shown: Finding, new: Samples, value: float, kn
         change = value - known
     term, _, _ = in_form(question, change, change, change)
     shown = replace(shown, estimate=term, low=term, high=term)
-    text = figures(question, term, term, term, shown.unit)
+    text = figures(question, shown)
     real = better(question, change, change)
     bound = question.bound
     if bound is None:

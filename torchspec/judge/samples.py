@@ -131,7 +131,7 @@ def _own(question: Question, shown: Finding, new: Samples, base: Samples) -> Fin
     """An absolute limit on the candidate; the baseline, held to it too, tells whether the limit fits the work."""
     low, high = (new.median, new.median) if new.exact else centre_interval(new.values, ALPHA)
     shown = replace(shown, estimate=new.median, low=low, high=high, confidence=None if new.exact else 1 - 2 * ALPHA)
-    found = concluded(question, shown, new.median, low, high, new.exact, len(new.values))
+    found = concluded(question, shown, low, high, new.exact, len(new.values))
     bound = question.bound
     if found.outcome == "fail" and bound is not None and len(base.values) >= 2:
         low, high = (base.median, base.median) if base.exact else centre_interval(base.values, ALPHA)
@@ -175,15 +175,12 @@ def _compared(question: Question, shown: Finding, new: Samples, base: Samples) -
     if not exact:
         half = (high - low) / 2 if math.isfinite(high - low) else math.inf
         shown = replace(shown, visible=half if math.isfinite(half) else None)
-    return concluded(question, shown, estimate, ends[0], ends[1], exact, min(len(new.values), len(base.values)))
+    return concluded(question, shown, ends[0], ends[1], exact, min(len(new.values), len(base.values)))
 
 
-def concluded(
-    question: Question, shown: Finding, estimate: float, low: float, high: float, exact: bool, n: int
-) -> Finding:
-    """pass, fail or inconclusive by where the interval (on the question's scale) lies."""
-    value, least, most = in_form(question, estimate, low, high)
-    text = figures(question, value, least, most, shown.unit)
+def concluded(question: Question, shown: Finding, low: float, high: float, exact: bool, n: int) -> Finding:
+    """pass, fail or inconclusive by where the interval (on the question's scale) lies; `shown` has the figures."""
+    text = figures(question, shown)
     bound = question.bound
     real = better(question, low, high)
     if bound is None:

@@ -28,8 +28,10 @@ from torchspec.judge.stats import (
     visible_shift,
 )
 
-#: Samples a side in each pair below which a tail quantile is not one: 1 - 0.95 ** 59 is above 95 %.
+#: Samples a side in all below which a tail quantile is not one (1 - 0.95 ** 59 is above 95 %), and in each pair, so
+#: that the quantile lies inside the sample.
 TAIL_SAMPLES = 59
+TAIL_SAMPLES_OF_A_PAIR = 20
 _BUS = "comm.bus_bandwidth"
 #: Metrics of the call itself. A collective's call is the collective.
 _STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
@@ -169,11 +171,11 @@ def _too_little(question: Question, measured: Sequence[Pair], base: Finding) -> 
         )
         return replace(base, outcome="error", rule="clock", reason=reason)
     if pairing.share_of(question.metric.name) != 0.5:
-        fewest = min(pair.samples for pair in measured)
-        if fewest < TAIL_SAMPLES:
+        fewest, total = min(pair.samples for pair in measured), sum(pair.samples for pair in measured)
+        if fewest < TAIL_SAMPLES_OF_A_PAIR or total < TAIL_SAMPLES:
             reason = (
-                f"a pair holds {words.count_of(fewest, 'sample')} a side, and a tail cannot be told from fewer than "
-                f"{TAIL_SAMPLES}: give the cell more time"
+                f"{words.count_of(total, 'sample')} a side in all and {fewest} in one pair: a tail cannot be told from "
+                f"fewer than {TAIL_SAMPLES} and {TAIL_SAMPLES_OF_A_PAIR}; give the cell more time"
             )
             return replace(base, rule="too few samples for a tail", reason=reason)
     if len(measured) < 2:
@@ -187,7 +189,7 @@ def _report(scale: Scale, base: Finding, measured: Sequence[Pair], calibration: 
     level = nominal_level(ALPHA, max(2, question.first), max(question.last, len(measured)))
     found = mean_bounds(scale.values(measured), level, calibration if question.scale == "ratio" else None)
     shown = _shown(scale, base, found, ALPHA)
-    text = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    text = figures(question, shown)
     return replace(shown, outcome="pass", rule="report", reason=f"{text}: reported, not judged")
 
 
@@ -248,7 +250,7 @@ def _judged(
         if side_of(pooled, tau, scale.upper) == "inside":
             found, side = pooled, "inside"
     shown = _shown(scale, base, found, ALPHA)
-    text = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    text = figures(question, shown)
     if side == "inside":
         bound = "upper bound below limit" if scale.upper else "lower bound above limit"
         careful = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend)
@@ -286,7 +288,7 @@ def _confirmed(
     found = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend)
     shown = _shown(scale, first_stage, found, CONFIRM_ALPHA)
     shown = replace(shown, detail=shown.detail | {"first_stage": stage})
-    again = figures(question, shown.estimate or 0.0, shown.low or 0.0, shown.high or 0.0, shown.unit)
+    again = figures(question, shown)
     if found.spread > 0 and side_of(found, tau, scale.upper) == "beyond":
         p = found.p_beyond(tau) if scale.upper else replace(found, mean=-found.mean).p_beyond(-tau)
         bound = "lower bound above limit" if scale.upper else "upper bound below limit"

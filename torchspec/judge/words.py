@@ -8,7 +8,7 @@ NNBSP = "\u202f"
 MINUS = "\u2212"
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
 }
 
 
@@ -19,6 +19,13 @@ def signed(value: float, decimals: int) -> str:
     return ("+" if value > 0 else MINUS) + text
 
 
+def odd(value: float) -> str:
+    """A value that is not finite, as it is written: NaN, ∞, −∞."""
+    if math.isnan(value):
+        return "NaN"
+    return "∞" if value > 0 else MINUS + "∞"
+
+
 def _outward(value: float, decimals: int, up: bool) -> float:
     scale = 10.0**decimals
     return (math.ceil if up else math.floor)(round(value * scale, 6)) / scale
@@ -27,16 +34,19 @@ def _outward(value: float, decimals: int, up: bool) -> float:
 def percent(ratio: float) -> str:
     """0.0041 as "+0.4 %"; from 1000 % the factor: "× 11"."""
     if not math.isfinite(ratio):
-        return f"{ratio}"
+        return odd(ratio)
     if ratio >= 10:
         return f"×{NNBSP}{1 + ratio:.0f}"
     return signed(ratio * 100, 1 if abs(ratio) >= 0.0005 or ratio == 0 else 2) + f"{NNBSP}%"
 
 
-def plain(value: float, unit: str | None) -> str:
-    """An absolute value with its unit, in the prefix that reads best: 0.0042 s as "4.20 ms"."""
+def plain(value: float, unit: str | None, figures: int = 3) -> str:
+    """An absolute value with its unit, in the prefix that reads best: 0.0042 s as "4.20 ms".
+
+    `figures` is how many significant ones a number without a prefix has.
+    """
     if not math.isfinite(value):
-        return f"{value}".replace("-", MINUS)
+        return odd(value)
     sign = MINUS if value < 0 else ""
     size = abs(value)
     for factor, name in _SCALES.get(unit or "", ()):
@@ -44,13 +54,9 @@ def plain(value: float, unit: str | None) -> str:
             digits = 0 if name == "B" else 1 if size / factor >= 100 else 2
             return f"{sign}{size / factor:.{digits}f}{NNBSP}{name}"
     if unit in ("count", "1", None, ""):
-        text = f"{size:.0f}" if size == int(size) and size < 1e6 else f"{size:.3g}"
+        text = f"{size:.0f}" if size == int(size) and size < 1e6 else f"{size:.{figures}g}"
         return sign + text
-    return f"{sign}{size:.4g}{NNBSP}{unit}"
-
-
-def relative(form: str) -> bool:
-    return form in ("growth", "drop")
+    return f"{sign}{size:.{figures + 1}g}{NNBSP}{unit}"
 
 
 def figure(form: str, value: float, unit: str | None) -> str:
@@ -72,6 +78,14 @@ def interval(form: str, low: float, high: float, unit: str | None) -> str:
         ends = (_outward(low * 100, fine, False), _outward(high * 100, fine, True))
         return f"[{signed(ends[0], fine)}, {signed(ends[1], fine)}]"
     return f"[{figure(form, low, unit)}, {figure(form, high, unit)}]"
+
+
+def change(before: float, after: float, unit: str | None) -> str:
+    """`93.10 MB → 164.2 MB`; with more figures where the two would otherwise be written alike."""
+    texts = plain(before, unit), plain(after, unit)
+    if texts[0] == texts[1] and before != after:
+        texts = plain(before, unit, 8), plain(after, unit, 8)
+    return f"{texts[0]} → {texts[1]}"
 
 
 def count_of(n: int, noun: str) -> str:

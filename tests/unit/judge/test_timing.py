@@ -240,8 +240,10 @@ def test_an_increase_in_seconds() -> None:
 
 def test_a_tail_needs_59_samples_a_side() -> None:
     line = gate("latency.p95", "growth", "<=", 0.05)
-    few = judged([0.0, 0.001, -0.001], line=line, samples=5)
+    few = judged([0.0, 0.001], line=line, samples=2)  # ten rounds a pair: 40 in all
     assert (few.outcome, few.rule) == ("inconclusive", "too few samples for a tail")
+    thin = judged([0.0, 0.001, -0.001, 0.002, 0.0, 0.001, 0.0], line=line, samples=1)
+    assert (thin.outcome, thin.rule) == ("inconclusive", "too few samples for a tail")
     assert judged([0.0, 0.001, -0.001], line=line, samples=60).outcome == "pass"
 
 
