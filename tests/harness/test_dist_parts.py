@@ -1,0 +1,278 @@
+"""Parts of the distributed backend that need no torch: frames, environments, intervals, formulas, merging."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchspec.harness.dist_checks import losses_apart
+from torchspec.harness.dist_collective import bus_factor, operation_bytes
+from torchspec.harness.dist_launch import Launch, LaunchFailed
+from torchspec.harness.dist_processes import (
+    LAUNCH_TOKEN,
+    launch_environment,
+    processes_with_token,
+    rank_disagreements,
+)
+from torchspec.harness.dist_wait import communication_account, length, merged, shared
+from torchspec.harness.dist_wire import WireError, take_frame, wire_frame, write_json_whole
+from torchspec.harness.dist_worker import slowest
+
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+
+
+# Frames.
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(), st.lists, max_leaves=20))
+def test_a_frame_comes_back_however_it_is_cut(value):
+    data = wire_frame({"value": value}) + wire_frame({"value": 1})
+    buffer = bytearray()
+    got = []
+    for byte in data:
+        buffer.append(byte)
+        frame = take_frame(buffer)
+        if frame is not None:
+            got.append(frame)
+    assert [frame["value"] for frame in got] == [value, 1]
+    assert not buffer
+
+
+def test_floats_that_are_not_finite_travel_as_words():
+    frame = take_frame(bytearray(wire_frame({"x": [math.nan, math.inf, -math.inf, 0.5]})))
+    assert frame == {"x": ["nan", "inf", "-inf", 0.5]}
+
+
+@pytest.mark.parametrize("data", [struct.pack(">I", 3) + b"{{{", struct.pack(">I", 1 << 30) + b"x"])
+def test_what_is_no_frame_is_refused(data):
+    with pytest.raises(WireError):
+        take_frame(bytearray(data))
+
+
+def test_a_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "value.json"
+    write_json_whole(str(path), {"a": 1})
+    with pytest.raises(TypeError):
+        write_json_whole(str(path), {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+# Processes.
+
+
+def test_what_would_steer_torchrun_is_left_out():
+    base = {"PATH": "/bin", "PET_NNODES": "4", "MASTER_ADDR": "x", "RANK": "3", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "7",
+            "TORCHELASTIC_RUN_ID": "y", "GROUP_RANK": "0", "WORLD_SIZE": "9", "RANKING": "kept"}  # fmt: skip
+    env = launch_environment(base, "token", 2)
+    assert set(base) - set(env) == {"PET_NNODES", "MASTER_ADDR", "RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK",
+                                    "WORLD_SIZE"}  # fmt: skip
+    assert env["OMP_NUM_THREADS"] == "7"
+    assert launch_environment({}, "token", 2)["OMP_NUM_THREADS"] == "2"
+    assert env[LAUNCH_TOKEN] == "token"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
+def test_processes_are_found_by_the_whole_token():
+    code = [sys.executable, "-c", "import time; time.sleep(60)"]
+    mine = subprocess.Popen(code, env={**os.environ, LAUNCH_TOKEN: "abc"}, start_new_session=True)
+    other = subprocess.Popen(code, env={**os.environ, LAUNCH_TOKEN: "abcd"})
+    try:
+        end = time.monotonic() + 10
+        while processes_with_token("abc") != [mine.pid] and time.monotonic() < end:
+            time.sleep(0.02)
+        assert processes_with_token("abc") == [mine.pid]
+    finally:
+        mine.kill()
+        other.kill()
+        mine.wait()
+        other.wait()
+    assert processes_with_token("abc") == []
+
+
+def test_what_ranks_do_not_share_is_named():
+    one = {"torch": "2.14.1", "env": {"OMP_NUM_THREADS": "1"}}
+    two = {"torch": "2.14.1", "env": {"OMP_NUM_THREADS": "2"}, "extra": 1}
+    assert rank_disagreements([one, one]) == {}
+    assert rank_disagreements([one, two]) == {"env": [one["env"], two["env"]], "extra": [None, 1]}
+
+
+# Launching, with stand-ins for torchrun: an interpreter that is not there, and programs that are no ranks.
+
+
+def launched(tmp_path, text: str, **options):
+    program = tmp_path / "stand_in_for_torchrun.py"
+    program.write_text(text)
+    launcher = tmp_path / "stand_in_for_python"
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
+    launcher.chmod(0o755)
+    return Launch(str(launcher), ["none"], side="baseline", ranks=2, folder=str(tmp_path / "job"), settings={},
+                  env=dict(os.environ), **options)  # fmt: skip
+
+
+def test_an_interpreter_that_is_gone(tmp_path):
+    job = Launch(str(tmp_path / "gone"), [], side="baseline", ranks=1, folder=str(tmp_path / "job"), settings={}, env={})
+    with pytest.raises(LaunchFailed, match="FileNotFoundError") as failed:
+        job.launch()
+    assert failed.value.how == "exited"
+    job.close()
+
+
+def test_a_launcher_that_ends_says_its_last_words(tmp_path):
+    with launched(tmp_path, "import sys; print('no such module'); sys.exit(3)") as job:
+        with pytest.raises(LaunchFailed, match="no such module") as failed:
+            job.ready(10)
+    assert (failed.value.how, failed.value.code) == ("exited", 3)
+
+
+def test_ranks_that_never_come_are_a_hang_and_leave_nothing(tmp_path):
+    text = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+    job = launched(tmp_path, text)
+    job.launch()
+    end = time.monotonic() + 10
+    while len(processes_with_token(job.token)) < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(processes_with_token(job.token)) == 2
+    with pytest.raises(LaunchFailed, match="no answer within 0.3 s") as failed:
+        job.ready(0.3)
+    assert failed.value.how == "hung"
+    job.close()
+    assert processes_with_token(job.token) == []
+
+
+def test_a_stranger_is_not_taken_for_a_rank(tmp_path):
+    with launched(tmp_path, "import time; time.sleep(600)") as job:
+        described = json.loads((tmp_path / "job" / "job.json").read_text())
+        stranger = socket.create_connection((described["host"], described["port"]))
+        stranger.sendall(wire_frame({"token": "guess", "rank": 0, "world": 2, "restart": 0, "pid": 1}))
+        for _ in range(20):
+            job.pump(0.05)
+        assert job.current() == []
+        stranger.settimeout(5)
+        assert stranger.recv(1) == b""
+        stranger.close()
+        assert oct((tmp_path / "job" / "job.json").stat().st_mode)[-3:] == "600"
+
+
+def test_answers_of_stand_in_ranks_come_in_rank_order(tmp_path):
+    text = """
+import json, socket, struct, sys, threading
+job = json.load(open(sys.argv[-1]))
+def send(s, value):
+    data = json.dumps(value).encode(); s.sendall(struct.pack(">I", len(data)) + data)
+def rank(r):
+    s = socket.create_connection((job["host"], job["port"]))
+    send(s, {"token": job["token"], "rank": r, "world": 2, "restart": 0, "pid": 1})
+    send(s, {"event": "ready", "environment": {}})
+    while True:
+        head = s.recv(4)
+        if not head: return
+        frame = json.loads(s.recv(struct.unpack(">I", head)[0]))
+        if frame["do"] == "end": return
+        if frame["do"] == "fail" and r == 1:
+            send(s, {"event": "answer", "id": frame["id"], "ok": False,
+                     "error": {"message": "ValueError: no", "traceback": ""}})
+        elif frame["do"] == "quiet" and r == 1: continue
+        else: send(s, {"event": "answer", "id": frame["id"], "ok": True, "value": [r, frame["mine"]]})
+threads = [threading.Thread(target=rank, args=(r,)) for r in (1, 0)]
+[t.start() for t in threads]; [t.join() for t in threads]
+"""
+    with launched(tmp_path, text) as job:
+        job.ready(20)
+        each = [{"mine": "a"}, {"mine": "b"}]
+        assert job.ask("anything", 10, each=each) == [[0, "a"], [1, "b"]]
+        with pytest.raises(LaunchFailed, match="rank 1 raised while fail: ValueError: no"):
+            job.ask("fail", 10, mine=0)
+        with pytest.raises(LaunchFailed, match="silent ranks: 1") as failed:
+            job.ask("quiet", 0.5, mine=0)
+        assert (failed.value.how, failed.value.rank) == ("hung", 1)
+
+
+# Waiting.
+
+
+def intervals():
+    one = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda pair: (float(min(pair)), float(max(pair))))
+    return st.lists(one, max_size=8)
+
+
+@given(intervals(), intervals())
+def test_lengths_of_unions_and_overlaps_are_those_of_sets_of_points(a, b):
+    def points(parts):
+        return {x for begin, end in parts for x in range(int(begin), int(end))}
+
+    assert length(merged(a)) == len(points(a))
+    assert shared(merged(a), merged(b)) == len(points(a) & points(b))
+
+
+def test_waiting_is_communication_without_computation():
+    events = [
+        ("gloo:all_reduce", 2, False, 0.0, 100.0),
+        ("aten::copy_", 2, False, 0.0, 100.0),  # gloo's own thread computes nothing of ours
+        ("aten::mm", 1, False, 40.0, 70.0),
+        ("aten::addmm", 1, False, 50.0, 120.0),
+        ("FSDP::all_gather", 1, False, 0.0, 100.0),  # a label, not work
+    ]
+    found = communication_account(events, steps=2)
+    assert found == {"wait_s": pytest.approx(20e-6), "flight_s": pytest.approx(50e-6), "compute_s": pytest.approx(40e-6),
+                     "overlap": pytest.approx(0.6)}  # fmt: skip
+
+
+def test_on_a_device_kernels_count_and_host_operators_do_not():
+    events = [("ncclKernel", 7, True, 0.0, 10.0), ("gemm", 7, True, 5.0, 30.0), ("aten::mm", 1, False, 0.0, 10.0)]
+    assert communication_account(events, 1)["wait_s"] == pytest.approx(5e-6)
+    assert communication_account([], 1) == {"wait_s": 0.0, "flight_s": 0.0, "compute_s": 0.0, "overlap": 1.0}
+
+
+# Formulas and merging.
+
+
+def test_bus_bandwidth_follows_the_usual_formulas():
+    assert [bus_factor(name, 4) for name in OPERATIONS] == [1.5, 0.75, 0.75, 1.0, 0.75]
+    assert [bus_factor(name, 1) for name in ("all_reduce", "all_gather", "all_to_all", "barrier")] == [0, 0, 0, 0]
+    assert [operation_bytes(name, 100, 4) for name in (*OPERATIONS, "barrier")] == [100, 400, 100, 100, 100, 0]
+
+
+def test_a_call_is_as_slow_as_its_slowest_rank():
+    assert slowest([[[1.0, 5.0], [2.0, 9.0]], [[3.0, 4.0], [1.0, 10.0]]]) == [[3.0, 5.0], [2.0, 10.0]]
+
+
+def test_losses_are_as_far_apart_as_their_worst_step():
+    assert losses_apart([1.0, 2.0], [1.0, 2.0]) == 0.0
+    assert losses_apart([1.0, 2.2], [1.0, 2.0]) == pytest.approx(0.1)
+    assert losses_apart([1.0], [1.0, 2.0]) == math.inf
+    assert not losses_apart([math.nan], [1.0]) <= 1.0
+
+
+def test_the_leash_ends_a_rank_whose_driver_is_gone(tmp_path):
+    server = socket.create_server(("127.0.0.1", 0))
+    code = (
+        f"import sys, time; sys.path.insert(0, {os.getcwd()!r})\n"
+        "from torchspec.harness.dist_wire import Leash\n"
+        f"Leash('127.0.0.1', {server.getsockname()[1]}, {{}})\n"
+        "time.sleep(600)"
+    )
+    rank = subprocess.Popen([sys.executable, "-c", code])
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(server.accept()[0]))
+    thread.start()
+    thread.join(20)
+    assert rank.poll() is None
+    taken[0].close()
+    assert rank.wait(10) == 70
+    server.close()
