@@ -168,7 +168,7 @@ class _Judge:
         for one in taken:
             key = (question.cell, question.candidate, question.metric.name, one.what + question.says)
             self.controls.setdefault(key, {**one.shown, "outcome": one.outcome, "reason": one.reason})
-        detail = found.detail | {"controls": {one.what: one.outcome for one in taken}}
+        detail = found.detail | _noise(self.evidence, found) | {"controls": {one.what: one.outcome for one in taken}}
         found = replace(found, detail=detail)
         bad = next((one for one in taken if one.outcome != "pass"), None)
         if found.outcome not in _WEIGHED or bad is None:
@@ -202,6 +202,17 @@ class _Judge:
             evidence=finding.evidence,
             measured_at=max(times) if times else None,
         )
+
+
+def _noise(evidence: Evidence, found: Finding) -> dict[str, Any]:
+    """What the machine was doing in the runs behind a finding: highest load and steal, and whether it throttled."""
+    runs = {record.run for seq in found.evidence if (record := evidence.by_seq.get(seq)) is not None}
+    bodies = [record.body for run in sorted(runs) for record in evidence.noise.get(run, [])]
+    loads = [body["load"][0] for body in bodies if body.get("load")]
+    steals = [body["steal"] for body in bodies if body.get("steal") is not None]
+    throttled = [body["throttled"] for body in bodies if body.get("throttled") is not None]
+    seen = {"load": max(loads, default=None), "steal": max(steals, default=None), "throttled": any(throttled)}
+    return {"noise": seen | ({} if throttled else {"throttled": None})} if bodies else {}
 
 
 def contribution(gate: Gate, finding: Finding) -> Decision | None:

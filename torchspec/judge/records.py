@@ -79,6 +79,7 @@ class Evidence:
     by_candidate: dict[str, dict[str, list[Record]]]  # records without a cell
     by_seq: dict[int, Record]
     frozen: dict[str, list[Record]]  # cell -> frozen.made
+    noise: dict[str, list[Record]]  # run -> noise
 
     def of(self, cell: str, candidate: str, kind: str) -> list[Record]:
         return self.by_place.get((cell, candidate), {}).get(kind, [])
@@ -131,6 +132,7 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
     groups: dict[tuple[str, str], dict[str, dict[str, list[Record]]]] = {}
     by_candidate: dict[str, dict[str, list[Record]]] = {}
     frozen: dict[str, list[Record]] = {}
+    noise: dict[str, list[Record]] = {}
     by_seq: dict[int, Record] = {}
     last_at: str | None = None
     for record in records:
@@ -147,12 +149,14 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
             place.setdefault(run.group, {}).setdefault(record.kind, []).append(record)
         elif candidate:
             by_candidate.setdefault(candidate, {}).setdefault(record.kind, []).append(record)
-        elif record.kind in ("control.broken", "noise"):
+        elif record.kind == "noise":
+            noise.setdefault(record.run, []).append(record)
+        elif record.kind == "control.broken":
             by_candidate.setdefault("", {}).setdefault(record.kind, []).append(record)
     chosen = {place: _latest(found) for place, found in groups.items()}
     by_place = {place: groups[place][group] for place, group in chosen.items()}
     _say_what_became(runs, groups, chosen)
-    return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen)
+    return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen, noise)
 
 
 def _latest(found: dict[str, dict[str, list[Record]]]) -> str:

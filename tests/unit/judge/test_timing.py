@@ -278,6 +278,18 @@ def test_of_two_gates_of_one_metric_the_smaller_planted_change_serves_both(plant
     assert [j.outcome for j in made.judged().judgements] == expected
 
 
+def test_what_the_machine_was_doing_is_said() -> None:
+    made = book(GROWTH)
+    made.controls()
+    made.pairs([0.001, -0.002, 0.0005])
+    for load, steal in ((0.5, 0.0), (3.25, 0.125)):
+        made.add("noise", {"cell": None, "load": [load, 1.0, 1.0], "steal": steal, "throttled": None})
+    made.done()
+    detail = made.only().detail
+    assert detail is not None
+    assert detail["noise"] == {"load": 3.25, "steal": 0.125, "throttled": None}
+
+
 def test_a_report_has_figures_and_no_vote() -> None:
     found = judged([0.001, -0.002, 0.0005], line=gate("latency.p50", "report"))
     assert (found.outcome, found.contribution, found.rule) == ("pass", None, "report")
