@@ -11,6 +11,7 @@ from torchspec.core.diagnostics import Diagnostic, Label, Span
 from torchspec.syntax.lexical import Token
 
 MAX_DEPTH = 12
+MAX_ERRORS = 100  # of one kind of check in one file; what is beyond is not shown
 
 
 @dataclass(slots=True)
@@ -30,10 +31,14 @@ class _Blocks:
     stack: list[_Open] = field(default_factory=list)
     said: set[int] = field(default_factory=set)
 
+    def say(self, code: str, message: str, span: Span, hint: str, labels: tuple[Label, ...] = ()) -> None:
+        if len(self.found) <= MAX_ERRORS:
+            self.found.append(Diagnostic(code, message, span, labels, hint))
+
     def shape(self, token: Token, message: str, hint: str) -> None:
         if token.line not in self.said:
             self.said.add(token.line)
-            self.found.append(Diagnostic("TS119", message, token.span(self.name), hint=hint))
+            self.say("TS119", message, token.span(self.name), hint)
 
     def newline(self, token: Token) -> None:
         self.out.append(Token("NEWLINE", "\n", token.line, token.column))
@@ -45,7 +50,7 @@ class _Blocks:
         where = Label(Span(self.name, token.line, 1, token.line, 2), "it should end before this line")
         message = f"the block of `{lacking.head.text}` has no `}}`"
         hint = "a `}` on a line of its own closes a block"
-        self.found.append(Diagnostic("TS117", message, lacking.brace.span(self.name), (where,), hint))
+        self.say("TS117", message, lacking.brace.span(self.name), hint, (where,))
         self.out.append(Token("RBRACE", "}", token.line, token.column))
         self.newline(token)
 
@@ -76,7 +81,7 @@ def balance(stream: list[Token], name: str) -> tuple[list[Token], list[Diagnosti
             state.out.append(token)
         elif kind == "RBRACE":
             if not state.stack:
-                state.found.append(Diagnostic("TS118", "this `}` closes nothing", token.span(name), hint="remove it"))
+                state.say("TS118", "this `}` closes nothing", token.span(name), "remove it")
                 continue
             if not starts:
                 state.shape(token, "`}` stands alone on its line", "begin a new line before `}`")

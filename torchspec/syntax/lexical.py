@@ -91,7 +91,7 @@ def _hidden(text: str, name: str) -> list[Diagnostic]:
 def tokens(text: str, terminals: list[tuple[str, str]] = TERMINALS) -> Iterator[Token]:
     """Every token of `text`, spaces left out and comments kept; the last is `$END`."""
     line, start = 1, 0
-    for match in _scanner(tuple(terminals)).finditer(text):
+    for match in scanner(tuple(terminals)).finditer(text):
         kind = match.lastgroup
         if kind == "SPACE" or kind is None:
             continue
@@ -104,7 +104,8 @@ def tokens(text: str, terminals: list[tuple[str, str]] = TERMINALS) -> Iterator[
 _scanners: dict[tuple[tuple[str, str], ...], re.Pattern[str]] = {}
 
 
-def _scanner(terminals: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+def scanner(terminals: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    """One expression for all terminals, in their order; a match's last group is the terminal."""
     made = _scanners.get(terminals)
     if made is None:
         made = _scanners[terminals] = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in terminals))

@@ -11,14 +11,13 @@ from typing import Any
 from torchspec.core.diagnostics import Diagnostic, Result, Span, sort_diagnostics
 from torchspec.syntax import _tables
 from torchspec.syntax.ast import File, Statement
-from torchspec.syntax.blocks import balance
+from torchspec.syntax.blocks import MAX_ERRORS, balance
 from torchspec.syntax.lalr import Automaton, Tables
 from torchspec.syntax.lexical import Token, decode, tokens
 from torchspec.syntax.messages import syntax_error
 from torchspec.syntax.values import make_value
 
 TABLES = Tables(_tables.STATES, _tables.GOTOS, _tables.RULES, _tables.START, _tables.END)
-MAX_ERRORS = 100
 
 
 def parse_source(data: bytes, name: str) -> Result[File]:
@@ -39,15 +38,14 @@ def parse_text(text: str, name: str, found: list[Diagnostic] | None = None) -> R
     parser.found += problems
     statements = parser.run(stream) if readable else None
     value = None if statements is None else File(name, tuple(statements))
-    return Result(value, _limited(parser.found, name))
+    return Result(value, _limited(parser.found))
 
 
-def _limited(found: list[Diagnostic], name: str) -> tuple[Diagnostic, ...]:
+def _limited(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
     ordered = sort_diagnostics(found)
     if len(ordered) <= MAX_ERRORS:
         return ordered
-    last = ordered[MAX_ERRORS - 1].span
-    more = Diagnostic("TS125", f"and {len(ordered) - MAX_ERRORS} more mistakes of form", last)
+    more = Diagnostic("TS125", "there are more mistakes of form", ordered[MAX_ERRORS - 1].span, hint="mend these first")
     return (*ordered[:MAX_ERRORS], more)
 
 
@@ -88,7 +86,7 @@ class _Parser:
         return end
 
     def _report(self, diagnostic: Diagnostic, line: int) -> None:
-        if line not in self._reported:
+        if line not in self._reported and len(self._reported) <= MAX_ERRORS:
             self._reported.add(line)
             self.found.append(diagnostic)
 

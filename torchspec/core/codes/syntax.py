@@ -159,7 +159,7 @@ TABLE: tuple[Code, ...] = (
         "memory.driver_peak <= 64 GiB else defer",
     ),
     Code("TS124", "the file is too large", "A spec has at most 4 MiB."),
-    Code("TS125", "more mistakes than are shown", "After 100 mistakes of form in one file the rest is only counted."),
+    Code("TS125", "more mistakes than are shown", "After 100 mistakes of form in one file the rest is not shown."),
     Code(
         "TS126",
         "no version of the language",
