@@ -99,6 +99,16 @@ CLAIMS = {
     "not comparable here": ("not_comparable", "not comparable here"),
 }
 
+STATUSES = {"confirmatory": "confirmatory", "exploratory": "exploratory"}
+WAIVERS = {"in effect": "in effect", "expired": "expired", "void": "void", "not needed": "not needed"}
+STEPS = {
+    "restore": "restore the baseline",
+    "reload.checkpoint": "read the candidate's checkpoint",
+    "reload.export": "read the candidate's export",
+    "smoke": "run the smoke work",
+    "switch": "throw the off switch",
+}
+
 #: rules of the judge, in its own fixed words, as sentences that other languages have
 RULES = frozenset(
     {

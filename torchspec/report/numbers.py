@@ -36,7 +36,7 @@ ENGLISH = Locale()
 def rounded(value: float, decimals: int, way: str = "nearest") -> Decimal:
     """`value` at `decimals` places; `way` is nearest, down (toward minus infinity) or up. Exact on the float's
     value."""
-    return Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding=_ROUNDING[way])
+    return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), rounding=_ROUNDING[way])
 
 
 def fixed(value: Decimal, *, sign: bool = False, locale: Locale = ENGLISH) -> str:

@@ -8,7 +8,7 @@ from torchspec.model.memo import Fact, Mark, Reason
 from torchspec.report.context import Context, day, evidence_words, minute
 from torchspec.report.findings import Finding, findings
 from torchspec.report.language import code, join, link, plain
-from torchspec.report.names import DECISION_RANK, decision_mark
+from torchspec.report.names import DECISION_RANK, STATUSES, decision_mark
 
 
 def reasons(ctx: Context, by_candidate: dict[str, list[Finding]]) -> tuple[Reason, ...]:
@@ -76,7 +76,7 @@ def first_lines(ctx: Context) -> tuple[str, str]:
         "Decision memo by torchspec · {reference} · issued {date} · {status}",
         reference=reference,
         date=day(ctx.issued),
-        status=t.text(ctx.registration.status),
+        status=t.text(STATUSES[ctx.registration.status]),
     )
     decisions = " / ".join(
         decision_mark(t, f.decision).text + (f" {ctx.candidate_name(f.candidate)}" if ctx.several else "")

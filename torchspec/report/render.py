@@ -234,8 +234,11 @@ def _lines(cell: Cell) -> list[tuple[str, float]]:
 
 
 def _widths(table: Table) -> tuple[int, ...]:
-    """Widths of the columns in per cent, for tables that have none of their own: each gets its longest word, then a
-    share of the rest by how much more it holds. 0 leaves a column to the renderer; empty for the kinds whose widths the style sheet sets."""
+    """Widths of the columns in per cent, for tables that have none of their own.
+
+    Each gets its longest word, then a share of the rest by how much more it holds. 0 leaves a column to the renderer;
+    empty for the kinds whose widths the style sheet sets.
+    """
     if table.kind not in _MEASURED:
         return ()
     if table.kind == "matrix":

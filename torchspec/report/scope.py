@@ -9,6 +9,7 @@ from torchspec.model.verdict import WaiverUse
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, day, evidence_words, minute
 from torchspec.report.language import clip, code, join, link, plain, soft, strong
+from torchspec.report.names import WAIVERS
 
 CONFIRMED = 0.01  # how often chance alone confirms a failure of timing on fresh pairs
 
@@ -146,9 +147,9 @@ def _comparisons(ctx: Context) -> Words:
     passes = alpha * len(told)
     fails = alpha * CONFIRMED * timed + alpha * (len(told) - timed)
     return t.words(
-        "{n} outcomes were told from noise by an interval. Were every truth exactly at its limit, chance alone would make "
-        "at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second time on "
-        "fresh pairs.",
+        "{n} outcomes were told from noise by an interval. Were every truth exactly at its limit, chance alone would "
+        "make at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second time "
+        "on fresh pairs.",
         n=len(told),
         passes=numbers.scientific(passes, locale=t.locale),
         fails=numbers.scientific(fails, locale=t.locale),
@@ -156,7 +157,6 @@ def _comparisons(ctx: Context) -> Words:
 
 
 def _waiver(ctx: Context, use: WaiverUse) -> TableRow:
-    words = {"in effect": "in effect", "expired": "expired", "void": "void", "not needed": "not needed"}
     return build.row(
         build.cell(code(use.metric)),
         build.cell(
@@ -164,7 +164,7 @@ def _waiver(ctx: Context, use: WaiverUse) -> TableRow:
         ),
         build.cell(use.by, sub=soft(use.because)),
         use.until,
-        build.cell(strong(ctx.t.text(words[use.status])), sub=soft(use.reason)),
+        build.cell(strong(ctx.t.text(WAIVERS[use.status])), sub=soft(use.reason)),
     )
 
 

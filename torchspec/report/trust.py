@@ -11,7 +11,7 @@ from torchspec.model.verdict import ClaimVerdict
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, evidence_words
 from torchspec.report.language import clip, code, join, plain, soft, strong
-from torchspec.report.names import claim_mark, metric_name, outcome_mark
+from torchspec.report.names import STEPS, claim_mark, metric_name, outcome_mark
 
 
 def claims(ctx: Context) -> Section | None:
@@ -172,14 +172,7 @@ def rehearsal(ctx: Context) -> Section:
 
 
 def _step(ctx: Context, name: str) -> str:
-    known = {
-        "restore": "restore the baseline",
-        "reload.checkpoint": "read the candidate's checkpoint",
-        "reload.export": "read the candidate's export",
-        "smoke": "run the smoke work",
-        "switch": "throw the off switch",
-    }
-    return ctx.t.text(known[name]) if name in known else name
+    return ctx.t.text(STEPS[name]) if name in STEPS else name
 
 
 def _detail(detail: object) -> str:

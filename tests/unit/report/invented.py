@@ -1,4 +1,4 @@
-"""A plan and a verdict with INVENTED figures, shaped like the quickstart, for tests of the memo. Nothing here was measured."""
+"""A plan and a verdict with INVENTED figures, shaped like the quickstart: nothing here was measured."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def decided(p: Plan, judgements: tuple[Judgement, ...], candidate: str = "candid
             "seconds": 5.1,
             "detail": {"max_abs": 0.0},
             "error": None,
-            "cell": p.cells[1].id,
+            "cell": p.cells[-1].id,
         },
         {
             "step": "smoke",
@@ -302,7 +302,7 @@ def decided(p: Plan, judgements: tuple[Judgement, ...], candidate: str = "candid
             "seconds": 8.4,
             "detail": {"output": "9f" * 32},
             "error": None,
-            "cell": p.cells[1].id,
+            "cell": p.cells[-1].id,
         },
     )
     cpu = [c for c in p.cells if c.backend == "cpu"]
