@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from torchspec.check.bind import Bound
-from torchspec.check.gates import plain, text_of, texts, words_of
 from torchspec.check.spec import ClaimDecl, SourceDecl, StatementDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context, after, walk
 from torchspec.check.units import convert, dimension_of, limit
+from torchspec.check.values import plain, text_of, texts, words_of
 from torchspec.core.diagnostics import Diagnostic, Label, Severity, Span
 
 

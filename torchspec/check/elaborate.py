@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from torchspec import catalog as catalogs
 from torchspec.catalog import Catalog
-from torchspec.check import claims, controls
+from torchspec.check import claims, controls, question
 from torchspec.check import warnings as warning
 from torchspec.check.bind import Bound
-from torchspec.check.gates import GateSets, text_of, texts
+from torchspec.check.gates import GateSets
 from torchspec.check.load import Loaded, bound_lines, load, team_file
 from torchspec.check.matrix import expand, judge_lines
 from torchspec.check.policy import policy
@@ -27,7 +27,9 @@ from torchspec.check.spec import (
     WorkloadDecl,
 )
 from torchspec.check.structure import Context, walk
-from torchspec.check.workloads import Known, Workloads
+from torchspec.check.values import text_of, texts
+from torchspec.check.workload import Known
+from torchspec.check.workloads import Workloads
 from torchspec.core.diagnostics import Span, sort_diagnostics
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -56,7 +58,7 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     place = loaded.first or Span(str(path), 1, 1, 1, 2)
     whole = not any(s.broken or not s.word for s in loaded.statements)
     upgrade_line = bound_lines(lines, "upgrade")
-    upgrade = controls.upgrade(context, upgrade_line) if upgrade_line else None
+    upgrade = question.upgrade(context, upgrade_line) if upgrade_line else None
     frozen = controls.frozen(context, bound_lines(lines, "frozen"))
     baselines = [s for b in lines.get("baseline", []) for s in controls.sides(context, b)]
     candidates = [s for b in lines.get("candidate", []) for s in controls.sides(context, b)]
@@ -81,10 +83,10 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     claim_list = claims.claims(context, lines.get("claim", []), source_list, work.made, work.names)
     togethers = _together(context, lines.get("together", []), work.names)
     waivers = _waivers(context, lines.get("waive", []), work, backends)
-    going_back = controls.rollback(context, bound_lines(lines, "rollback"))
-    budget = controls.measure(context, bound_lines(lines, "measure"))
+    going_back = question.rollback(context, bound_lines(lines, "rollback"))
+    budget = question.measure(context, bound_lines(lines, "measure"))
     meta_line = bound_lines(lines, "meta")
-    meta = controls.meta(meta_line.statement.block or (), context) if meta_line else {}
+    meta = question.meta(meta_line.statement.block or (), context) if meta_line else {}
     silenced = warning.silenced(context, lines.get("silence", []))
     if whole:
         for word, example in _REQUIRED:

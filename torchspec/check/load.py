@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchspec.check.bind import Bound, bind
-from torchspec.check.gates import plain
 from torchspec.check.spec import EntryDecl, FileText, ParamDecl, Text
 from torchspec.check.structure import Context
+from torchspec.check.values import plain
 from torchspec.check.words import WORDS
 from torchspec.core.diagnostics import Label, Span
 from torchspec.syntax.ast import Statement, Value

@@ -127,6 +127,6 @@ def test_the_schema_refuses_what_it_does_not_know() -> None:
 
 
 def test_defaults_of_the_budget_agree() -> None:
-    from torchspec.check.controls import DEFAULT_TIMEOUT_S
+    from torchspec.check.question import DEFAULT_TIMEOUT_S
 
     assert Budget().timeout_s == DEFAULT_TIMEOUT_S
