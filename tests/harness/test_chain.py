@@ -64,6 +64,16 @@ def test_a_changed_byte_before_the_tail_is_refused(tmp_path: Path, place: int) -
     assert path.read_bytes() == bytes(data)
 
 
+def test_a_record_that_holds_but_belongs_elsewhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written(path, 3).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    stranger = canonical(seal(1, "t", "r-9", "note", {}, "0" * 64)) + b"\n"
+    path.write_bytes(lines[0] + stranger + lines[2])
+    with pytest.raises(EvidenceError, match="does not hold at record 1"):
+        Ledger(path, "r-2")
+
+
 def test_two_writers_do_not_share_a_ledger(tmp_path: Path) -> None:
     first = written(tmp_path / "ledger.jsonl", 1)
     with pytest.raises(EvidenceError, match="another run is writing"):

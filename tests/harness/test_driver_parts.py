@@ -40,9 +40,11 @@ def test_a_cell_with_one_truth_needs_one_process(make_plan: Callable[..., Plan],
 def test_what_is_counted_needs_three_processes_and_enough_repeats(
     make_plan: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    found = needs(make_plan(ATTENTION, ["memory.driver_peak", "determinism.output"]), tmp_path)
-    assert found.processes == 3
-    assert 3 * (found.repeats_each + 1) >= found.repeats == 4
+    plan = make_plan(ATTENTION, ["memory.driver_peak", "determinism.output"])
+    for repeats, each in ((4, 1), (20, 6), (21, 6), (22, 7), (1, 1)):
+        gates = tuple(dataclasses.replace(gate, repeats=repeats) for gate in plan.gates)
+        found = needs(dataclasses.replace(plan, gates=gates), tmp_path)
+        assert (found.processes, found.repeats, found.repeats_each) == (3, repeats, each)
 
 
 def test_relative_to_another_path_is_timed_within_the_candidate(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
