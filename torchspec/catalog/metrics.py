@@ -269,6 +269,27 @@ METRICS: tuple[Metric, ...] = (
         ("export",),
         "written by the candidate, read by the baseline",
     ),
+    _truth(
+        "export.dynamic",
+        "Exported with the dimensions dynamic that vary over the declared shapes, and right on each",
+        "defer",
+        ("export",),
+        "one process, every declared shape",
+    ),
+    _truth(
+        "export.aot_package",
+        "Compiled ahead of time into an AOTInductor package, loaded and run with the same output",
+        "defer",
+        ("export",),
+        "one process",
+    ),
+    _truth(
+        "export.onnx",
+        "Exported to ONNX and run by onnxruntime with the same output (needs both packages)",
+        "defer",
+        ("export",),
+        "one process",
+    ),
     _count(
         "fallback.operators",
         "Operators that ran on the CPU instead of the device",

@@ -33,6 +33,8 @@ ATTENTION = (
 RANK_COUNT = _count("ranks", 1, "processes; the values stand on the backend's line", True)
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
 STEPS = ("steps", ("count",), None)
+#: Mixed precision: eligible operators run in this dtype, weights stay in the cell's own.
+AUTOCAST = ("autocast", ("bfloat16", "float16"), None)
 OVERLAP = ("overlap", ("none", "prefetch", "separate_reduce_scatter", "reduce_scatter_buffers"), None)
 
 WORKLOADS: tuple[WorkloadKind, ...] = (
@@ -43,8 +45,8 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ("infer",),
         ATTENTION,
         ONE,
-        beside=("sdpa", "flex_attention"),
-        paths=("sdpa", "flex_attention"),
+        beside=("sdpa", "flex_attention", "dense"),
+        paths=("sdpa", "flex_attention", "dense"),
         items_unit="tokens",
         items=("batch", "seq"),
         mask_parameters=MASK_PARAMETERS,
@@ -57,8 +59,8 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ATTENTION,
         ONE,
         entry="optional",
-        beside=("sdpa",),
-        paths=("sdpa", "flex_attention"),
+        beside=("sdpa", "dense"),
+        paths=("sdpa", "flex_attention", "dense"),
         items_unit="tokens",
         items=("batch", "seq"),
         options=(
@@ -82,7 +84,12 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         beside=("unfused",),
         items_unit="tokens",
         items=("tokens",),
-        options=(("options", ("none", "default"), "none"), STEPS),
+        options=(
+            ("options", ("none", "default"), "none"),
+            ("form", ("functional", "module"), None),
+            AUTOCAST,
+            STEPS,
+        ),
     ),
     WorkloadKind(
         "python",
@@ -93,7 +100,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ALL,
         entry="required",
         beside=("*",),
-        options=(STEPS,),
+        options=(AUTOCAST, STEPS),
         free_axes=True,
     ),
     WorkloadKind(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .environ import usable_cores
+from .looks import export_gates, looks
 from .needs import Needs
 from .progress import Estimate
 from .run import Run
@@ -231,6 +232,7 @@ class FreshCell:
             sample("process.digests", 0, "1", "sha256", digests={k: [digests[k], *v] for k, v in again.items()})
         if repeat == 0 and needs.errors:  # last, since the candidate waits here for the baseline's output
             records += self._errors(worker, side, path)
+        records += looks(self, worker, side, repeat)
         sample("process", 1, "1", "count", digests=digests)
         return records
 
@@ -378,6 +380,7 @@ class FreshCell:
             else:
                 found = self.reload("baseline", path)
             records.append(self._fact(side, "export.candidate_to_baseline", found))
+        records += export_gates(self, worker, side, path)
         return trip["stage"] != "export", records
 
     def reload(self, side: str, path: Path) -> dict[str, Any]:

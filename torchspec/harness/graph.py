@@ -60,14 +60,19 @@ def compile_job(job: Job, settings: dict[str, str], synchronize: Any) -> dict[st
     return {"seconds": seconds, **compiler_counts()}
 
 
-def recompiles(job: Job, calls: int) -> dict[str, Any]:
-    """Graphs compiled by further calls of a job that was compiled and run once."""
+def recompiles(job: Job, calls: int, others: list[Any]) -> dict[str, Any]:
+    """Graphs compiled by further calls of a job that was compiled and run once: `calls` of its own shape, then one of
+    each other declared shape (`others`: positional arguments and arguments by name), then its own again."""
     before = compiler_counts()["graphs"]
     with job.ambient():
         for _ in range(calls):
             job.step()
+        for args, kwargs in others:
+            job.call_with(args, kwargs)
+        job.step()
     after = compiler_counts()
-    return {"recompiles": after["graphs"] - before, "reasons": after["recompile_reasons"], "calls": calls + 1}
+    found = {"recompiles": after["graphs"] - before, "reasons": after["recompile_reasons"]}
+    return {**found, "calls": calls + 2 + len(others), "shapes": 1 + len(others)}
 
 
 def close_enough(values: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class Work:
 
 
 def random_cotangent(value: Any, dtype: Any) -> Any:
-    """A standard normal tensor of the shape of `value`, real or complex as it is, in `dtype` (None: single precision)."""
+    """A standard normal tensor of the shape of `value`, real or complex as it is, in `dtype` (None: float32)."""
     import torch
 
     if value.is_complex():
@@ -222,6 +222,10 @@ class Job:
         """The weights that the job holds, by name."""
         return {}
 
+    def path_taken(self, seen: dict[str, Any]) -> str | None:
+        """Which path the work took, in words, from what `trace.watch` saw of a step; None where there is but one."""
+        return None
+
     def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """(module, args, kwargs) to compile or export."""
         raise Unsupported("this kind of work has no module to compile or export", "backend")
@@ -229,6 +233,10 @@ class Job:
     def run_with(self, runner: Any) -> None:
         """From now on steps call `runner` (the compiled or exported form) instead of the module itself."""
         raise Unsupported("this kind of work has no module to compile or export", "backend")
+
+    def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One forward pass of what steps run, with other inputs. Called inside `ambient`."""
+        raise Unsupported("this kind of work takes no other inputs", "backend")
 
     def relayout(self, padding: int) -> None:
         """Moves inputs and weights to other places in memory, after an allocation of `padding` bytes."""
@@ -348,6 +356,9 @@ class ModuleJob(Job):
     def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         args, kwargs = self.arguments()
         return self.module, args, kwargs
+
+    def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.runner(*args, **kwargs)
 
     def relayout(self, padding: int) -> None:
         import torch

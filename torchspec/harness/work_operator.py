@@ -2,7 +2,7 @@
 
 Each axis but `operator` and `dtype` is an argument of its own name; what its text says:
 
-    1x128256                          a tensor of the cell's dtype, standard normal
+    1x128256                          a tensor of the cell's dtype, standard normal (one dimension: 4096 float32)
     16x64 float8_e4m3fn               a tensor of that dtype (integers: 0 to 9, or `below 100`)
     64x32 bfloat16 transposed         its last two dimensions swapped, not copied (column-major)
     32x32 symmetric                   A times its own adjoint, plus the identity: positive definite
@@ -90,7 +90,11 @@ def tensor_argument(text: str, usual: Any) -> Any:
         told = _words_of_tensor([word for word in words[1:] if _number(word) is None])
         return torch.tensor(numbers, dtype=told["dtype"] or usual)
     # One number alone is a plain value, unless words of a tensor follow.
-    if not words or not SHAPE.fullmatch(words[0]) or ("x" not in words[0] and (len(words) == 1 or _number(words[1]))):
+    if (
+        not words
+        or not SHAPE.fullmatch(words[0])
+        or ("x" not in words[0] and (len(words) == 1 or _number(words[1]) is not None))
+    ):
         return None
     told = _words_of_tensor(words[1:])
     shape, dtype = [int(size) for size in words[0].split("x")], told["dtype"] or usual

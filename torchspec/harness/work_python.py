@@ -1,78 +1,154 @@
-"""The team's own code: `path:function` returns (module, inputs) or (module, inputs, loss_fn)."""
+"""The team's own code: `path:function`, which returns what is to be measured.
+
+    (module, inputs)                        inputs: a tensor, a tuple (positional) or a dict (by keyword)
+    (module, inputs, loss_fn)               loss_fn(output, inputs) gives the scalar to go backward from
+    (module, inputs, loss_fn, optimizer)    optimizer(parameters) gives a torch.optim.Optimizer; loss_fn may be None
+    step                                    a function without arguments; the workload's `counts` says what it does
+
+The function is given what its parameters name: axes of the shape, `data` (lines of the slice), `dtype`, `seed`,
+`device`.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
-from .work import Unsupported, Work
-
-
-def team_function(folder: Path, entry: dict[str, str]) -> Any:
-    """The function that `entry` {"path", "function"} names below `folder`. Imports of files beside it work."""
-    path = folder / entry["path"]
-    if not path.is_file():
-        raise FileNotFoundError(f"the plan carries no file {entry['path']}")
-    for place in (str(folder), str(path.parent)):
-        if place not in sys.path:
-            sys.path.insert(0, place)
-    name = "team_" + "".join(c if c.isalnum() else "_" for c in entry["path"])
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{entry['path']} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return getattr(sys.modules[name], entry["function"])
+from .precision import autocast
+from .team import call_team, team_file, team_function
+from .trees import convert, tensors
+from .work import Job, ModuleJob, Task, Unsupported, Work
 
 
 class TeamCode(Work):
-    """Calls the entry without arguments. `inputs` is a tensor, a tuple or a dict; `loss_fn(output, inputs)` a scalar.
-
-    The workload's option `counts` says how many items one step works off: {"value": 64, "unit": "queries"}.
-    """
+    """`counts` says how many items one step works off: {"value": 64, "unit": "queries"}; `autocast` mixed precision."""
 
     kind = "python"
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: Task) -> None:
         super().__init__(task)
         self._given: Any = None
-        counts = task.options.get("counts")
-        if isinstance(counts, dict):
-            self.items_unit = str(counts.get("unit", "items"))
+        self.counts: Any = task.options.get("counts")
+        if isinstance(self.counts, dict):
+            self.items_unit = str(self.counts.get("unit", "items"))
 
-    def _returned(self, again: bool = False) -> Any:
+    def returned(self, again: bool = False, device: Any = None) -> Any:
+        """What the team's function returns, checked; the same as before unless `again`."""
         if self._given is None or again:
             if self.task.entry is None:
                 raise Unsupported("the workload names no entry, such as path:function", "backend")
-            given = team_function(self.task.team, self.task.entry)()
-            if not isinstance(given, tuple) or len(given) not in (2, 3):
-                name = self.task.entry["function"]
-                raise TypeError(
-                    f"{name} must return (module, inputs) or (module, inputs, loss_fn), not {type(given).__name__}"
-                )
+            given = call_team(team_function(self.task.team, self.task.entry), self.task, device)
+            if not (isinstance(given, tuple) and 2 <= len(given) <= 4) and not self._steps(given):
+                form = "(module, inputs), (module, inputs, loss_fn), (module, inputs, loss_fn, optimizer) or step"
+                raise TypeError(f"{self.task.entry['function']} must return {form}, not {type(given).__name__}")
             self._given = given
         return self._given
 
+    def _steps(self, given: Any) -> bool:
+        import torch
+
+        return callable(given) and not isinstance(given, torch.nn.Module)
+
     def inputs(self) -> Any:
-        return self._returned()[1]
+        return self.returned()[1]
 
     def module(self, path: str | None) -> Any:
-        if path is not None:
-            raise Unsupported(f"the team's code has no path {path}", "backend")
-        return self._returned(again=True)[0]
+        if path is None:
+            return self._mixed(self.returned(again=True)[0])
+        return self._beside(path)
+
+    def _beside(self, path: str) -> Any:
+        """The old path: a function of that name in the team's file, or one below torch, called with the inputs."""
+        import torch
+
+        if self.task.entry is not None:
+            made = getattr(team_file(self.task.team, self.task.entry["path"]), path.rsplit(".", 1)[-1], None)
+            if made is not None:
+                given = call_team(made, self.task)
+                return self._mixed(given[0] if isinstance(given, tuple) else given)
+        function: Any = torch
+        for part in path.removeprefix("torch.").split("."):
+            function = getattr(function, part, None)
+        if not callable(function):
+            raise Unsupported(f"neither the team's file nor torch has {path}", "backend")
+
+        class Beside(torch.nn.Module):  # type: ignore[misc]
+            def forward(self, *args: Any, **kwargs: Any) -> Any:
+                return function(*args, **kwargs)
+
+        return Beside()
+
+    def _mixed(self, module: Any) -> Any:
+        """The module itself, or within autocast where the workload asks for it; names of weights stay as they were."""
+        options = self.task.options
+        if options.get("autocast"):
+            inner = module.forward
+
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                place = next(iter(tensors([list(args), kwargs]).values()))
+                with autocast(options, place.device.type):
+                    return inner(*args, **kwargs)
+
+            module.forward = forward
+        return module
 
     def loss(self, output: Any, inputs: Any) -> Any:
-        given = self._returned()
-        return given[2](output, inputs) if len(given) == 3 else super().loss(output, inputs)
+        given = self.returned()
+        if len(given) >= 3 and given[2] is not None:
+            return given[2](output, inputs)
+        found = getattr(output, "loss", None)
+        return found if found is not None else super().loss(output, inputs)
+
+    def optimizer(self, parameters: list[Any]) -> Any:
+        given = self.returned()
+        return given[3](parameters) if len(given) == 4 else super().optimizer(parameters)
 
     def items(self) -> int:
-        counts = self.task.options.get("counts")
-        return int(counts.get("value", 1)) if isinstance(counts, dict) else 1
+        return int(self.counts.get("value", 1)) if isinstance(self.counts, dict) else 1
+
+    def freeze(self) -> dict[str, Any]:
+        import torch
+
+        torch.manual_seed(self.task.seed)
+        if self._steps(self.returned(again=True)):
+            return {"inputs": {}, "weights": {}, "cotangents": {}}
+        return super().freeze()
+
+    def job(self, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any) -> Job:
+        import torch
+
+        torch.manual_seed(self.task.seed)
+        if path is None and self._steps(self.returned(device=device)):
+            torch.manual_seed(self.task.seed)
+            self.returned(again=True, device=device)
+            return StepJob(self, mode, dtype)
+        return ModuleJob(self, frozen, mode, path, device, dtype)
+
+
+class StepJob(Job):
+    """The team's `step()`. It has no frozen inputs: it makes its own, from the seed that is set before it is built."""
+
+    def __init__(self, work: TeamCode, mode: str, dtype: Any) -> None:
+        if dtype is not None:
+            raise Unsupported("a step() decides its own precision, so that it has no reference", "backend")
+        if mode in ("compile", "export"):
+            raise Unsupported("a step() is no module to compile or export", "backend")
+        if not isinstance(work.counts, dict):
+            raise Unsupported("a step() needs `counts`, such as: counts 64 queries per step", "backend")
+        self.items, self.items_unit = work.items(), work.items_unit
+        self._step = work.returned()
+
+    def step(self) -> Any:
+        return self._step()
+
+    def forward(self) -> Any:
+        return convert(self._step())
+
+    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
+        """What one more step returns; a step that returns nothing has nothing to compare."""
+        return {"output": tensors(self.forward())}
+
+    def losses(self, steps: int) -> list[float]:
+        return [float(self._step()) for _ in range(steps + 1)]
+
+    def weights(self) -> dict[str, Any]:
+        return {}

@@ -22,10 +22,12 @@ from typing import Any
 from .device import DEVICES, Device
 from .embedded import Embedded
 from .environ import apply_settings, side_environment, usable_cores
+from .exports import aot_package, break_places, dynamic_export, onnx_parity, other_shapes
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
 from .measure import warm_up
 from .numerics import FIGURES, compare_trees
+from .trace import fallbacks, trace_job
 from .trees import load_tree, save_tree, tree_digest
 from .work import KINDS, Job, Task, Unsupported, Work
 
@@ -123,7 +125,13 @@ class Bench:
         return compile_job(self.jobs[name], self.settings, self.device.synchronize)
 
     def recompiles(self, name: str, calls: int) -> dict[str, Any]:
-        return recompiles(self.jobs[name], calls)
+        return recompiles(self.jobs[name], calls, self._other_shapes(name))
+
+    def _other_shapes(self, name: str) -> list[Any]:
+        return other_shapes(self.embedded, self.works[name], self.work, self.device.place())
+
+    def break_places(self, name: str) -> dict[str, Any]:
+        return break_places(self.jobs[name], self.team)
 
     def first(self, name: str) -> dict[str, Any]:
         job = self.jobs[name]
@@ -137,6 +145,15 @@ class Bench:
         job = self.jobs[name]
         with job.ambient():
             return {"peaks": {k: list(v) for k, v in self.device.memory(job.step, steps, set(wanted)).items()}}
+
+    def trace(self, name: str) -> dict[str, Any]:
+        """Which operators one step calls and what path it took. Seeds first, so that a repeat is the same step."""
+        self.device.seed(self.works[name].task.seed)
+        return trace_job(self.jobs[name], self.device.torch_name)
+
+    def fallbacks(self, name: str) -> dict[str, Any]:
+        """Operators of one step that ran on the CPU instead of the device."""
+        return fallbacks(self.jobs[name], self.device.torch_name)
 
     def _results(self, job: Job, gradients: bool) -> dict[str, Any]:
         found = job.results(gradients)
@@ -187,6 +204,15 @@ class Bench:
     def exported(self, name: str) -> dict[str, Any]:
         export_runner(self.jobs[name])
         return {}
+
+    def dynamic_export(self, name: str) -> dict[str, Any]:
+        return dynamic_export(self.jobs[name], self._other_shapes(name))
+
+    def aot_package(self, name: str, path: str) -> dict[str, Any]:
+        return aot_package(self.jobs[name], Path(path))
+
+    def onnx_parity(self, name: str, path: str) -> dict[str, Any]:
+        return onnx_parity(self.jobs[name], Path(path))
 
     def checkpoint(self, name: str, path: str) -> dict[str, Any]:
         saved = self.jobs[name].checkpoint()

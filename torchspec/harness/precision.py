@@ -1,0 +1,19 @@
+"""Mixed precision as a workload's option `autocast` asks for it. Must not change what both sides share."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+
+def autocast(options: dict[str, Any], device_type: str) -> contextlib.AbstractContextManager[Any]:
+    """A context in which eligible operators run in the option's dtype (bfloat16, float16); none without the option.
+
+    float64 tensors are left alone by torch, so that a reference in float64 stays one.
+    """
+    import torch
+
+    chosen = options.get("autocast")
+    if not chosen:
+        return contextlib.nullcontext()
+    return torch.autocast(device_type, getattr(torch, str(chosen)))

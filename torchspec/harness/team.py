@@ -1,0 +1,79 @@
+"""Calls of the team's own functions: found by file and name, given what they ask for by name. Must not run them twice
+where once is enough, and must not change what they return."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from .chain import sha256_hex
+from .work import Task, Unsupported
+
+
+def team_file(folder: Path, path: str) -> Any:
+    """The module of a file below `folder`, imported once. Imports of files beside it work."""
+    place = folder / path
+    if not place.is_file():
+        raise FileNotFoundError(f"the plan carries no file {path}")
+    for parent in (str(folder), str(place.parent)):
+        if parent not in sys.path:
+            sys.path.insert(0, parent)
+    name = "team_" + "".join(c if c.isalnum() else "_" for c in path)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, place)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def team_function(folder: Path, entry: dict[str, str]) -> Any:
+    """The function that `entry` {"path", "function"} names below `folder`."""
+    return getattr(team_file(folder, entry["path"]), entry["function"])
+
+
+def data_rows(task: Task) -> list[str]:
+    """The workload's data slice as lines, held against its digest. Raises ValueError where it is another file."""
+    told = task.options.get("data")
+    if not isinstance(told, dict):
+        raise Unsupported("the team's function asks for data, and the workload names none", "backend")
+    place = task.team / str(told["file"])
+    if not place.is_file():
+        raise Unsupported(f"the data slice {told['file']} is not carried by the plan", "machine")
+    data = place.read_bytes()
+    wanted = str(told.get("digest") or "").removeprefix("sha256:")
+    if not sha256_hex(data).startswith(wanted):
+        raise ValueError(
+            f"{told['file']} is not the slice that the spec froze: its digest is sha256:{sha256_hex(data)}"
+        )
+    lines = data.decode("utf-8").splitlines()
+    rows = told.get("rows")
+    return lines[rows[0] : rows[1]] if rows else lines
+
+
+def call_team(function: Any, task: Task, device: Any = None) -> Any:
+    """Calls with what the function's parameters name: axes of the cell, `data` (lines), `dtype`, `seed`, `device`."""
+    import torch
+
+    parameters = inspect.signature(function).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    own = ("dtype", "data", "seed", "device")
+    given = {k: v for k, v in task.axes.items() if k not in own and (k in parameters or anything)}
+    if "dtype" in parameters:
+        given["dtype"] = getattr(torch, str(task.axes.get("dtype", "float32")))
+    if "data" in parameters and ("data" in task.options or parameters["data"].default is inspect.Parameter.empty):
+        given["data"] = data_rows(task)
+    if "seed" in parameters:
+        given["seed"] = task.seed
+    if "device" in parameters:
+        given["device"] = device if device is not None else torch.device("cpu")
+    return function(**given)
