@@ -72,7 +72,7 @@ class Progress:
 
     def _now(self, text: str) -> None:
         """What is going on at the moment: rewritten in place, or said now and then."""
-        left = f", about {duration(self.left)} left" if self.left is not None else ""
+        left = f", about {duration(self.left)} left" if self.left else ""
         if self.live:
             width = shutil.get_terminal_size((80, 24)).columns - 1
             room = width - display_width(left)
@@ -92,7 +92,8 @@ class Progress:
             self._now(self.where)
         elif kind == "doing":
             side = f" ({event['side']})" if event.get("side") else ""
-            lead = f"{self.where}: " if self.where else ""
+            inside = str(event.get("what", "")).startswith(("fresh process", "freezing"))
+            lead = f"{self.where}: " if self.where and inside else ""
             self._now(f"{lead}{event.get('what', '')}{side}")
         elif kind == "left":
             self.left = float(event.get("seconds", 0.0))
@@ -102,6 +103,7 @@ class Progress:
         elif kind == "done":
             mark = {"measured": "measured", "not_run": "not run", "failed": "failed", "error": "error"}
             reason = f": {event['reason']}" if event.get("reason") else ""
+            self.where = ""
             self.line(
                 f"  {event.get('label', self.where)}: {mark.get(str(event.get('status')), event.get('status'))}{reason}"
             )
