@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchspec.harness.dist_checks import losses_apart
@@ -35,6 +35,7 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to
 # Frames.
 
 
+@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(), st.lists, max_leaves=20))
 def test_a_frame_comes_back_however_it_is_cut(value):
     data = wire_frame({"value": value}) + wire_frame({"value": 1})
@@ -211,6 +212,7 @@ def intervals():
     return st.lists(one, max_size=8)
 
 
+@settings(deadline=None)
 @given(intervals(), intervals())
 def test_lengths_of_unions_and_overlaps_are_those_of_sets_of_points(a, b):
     def points(parts):

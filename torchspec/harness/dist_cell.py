@@ -149,7 +149,7 @@ class RankCell(FreshCell):
         self._needs_peers(wanted)
         answers = worker.each("train.wait", self.run.timeout_s, {"name": "own", "steps": WAIT_STEPS})
         waits = [one["wait_s"] for one in answers]
-        detail = {"by_rank": answers, "waited_least": waits.index(min(waits)), "steps": WAIT_STEPS}
+        detail: dict[str, Any] = {"by_rank": answers, "waited_least": waits.index(min(waits)), "steps": WAIT_STEPS}
         overlap = min(one["overlap"] for one in answers)
         values = {"comm.wait": (max(waits), "s"), "comm.overlap": (overlap, "1")}
         meter = "torch profiler, communication in flight and nothing computed"

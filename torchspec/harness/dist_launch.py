@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import secrets
-import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -109,6 +109,8 @@ class Launch:
         os.makedirs(folder, exist_ok=True)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._listener.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
         description = {
             "host": "127.0.0.1", "port": self._listener.getsockname()[1], "token": self.token, "side": side,
             "ranks": ranks, "threads": threads, "driver": os.getpid(), "settings": dict(settings),
@@ -154,9 +156,11 @@ class Launch:
             sock, _ = self._listener.accept()
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.peers.append(RankPeer(sock))
+            self._selector.register(sock, selectors.EVENT_READ, self.peers[-1])
 
     def _drop(self, peer: RankPeer) -> None:
         peer.lost = True
+        self._selector.unregister(peer.socket)
         peer.socket.close()
         if peer.hello is not None:
             self.messages.append({"event": "lost", "rank": peer.rank, "restart": peer.restart, "at": time.monotonic()})
@@ -193,13 +197,11 @@ class Launch:
 
     def pump(self, seconds: float) -> None:
         """Take what has arrived, waiting up to `seconds` for the first of it."""
-        sockets = {peer.socket: peer for peer in self.peers if not peer.lost}
-        readable, _, _ = select.select([self._listener, *sockets], [], [], max(0.0, seconds))
-        for sock in readable:
-            if sock is self._listener:
+        for key, _ in self._selector.select(max(0.0, seconds)):
+            if key.data is None:
                 self._accept()
             else:
-                self._feed(sockets[sock])
+                self._feed(key.data)
         if self._on_wait is not None:
             self._on_wait()
 
@@ -360,6 +362,7 @@ class Launch:
             self.kill()
         for peer in self.peers:
             peer.socket.close()
+        self._selector.close()
         self._listener.close()
 
     def kill(self) -> list[int]:

@@ -106,8 +106,8 @@ def rank_environment(state: RankState) -> dict[str, Any]:
 
 
 def join_group(state: RankState, store: Any = None, timeout_s: float | None = None) -> None:
-    """Join the job's process group. Each rank also gets a group of itself alone; all ranks hold equally many groups,
-    since torch 2.13 derives names of later groups from that number and deadlocks where it differs."""
+    """Join the job's process group. Each rank also gets a group of itself alone, so that all hold equally many:
+    torch 2.13 derives the names of later groups from that number and deadlocks where it differs between ranks."""
     import torch
     import torch.distributed as dist
 
@@ -119,8 +119,7 @@ def join_group(state: RankState, store: Any = None, timeout_s: float | None = No
         dist.init_process_group(backend, timeout=timeout)
     else:
         dist.init_process_group(backend, store=store, rank=state.rank, world_size=state.world, timeout=timeout)
-    alone = [dist.new_group([rank], timeout=timeout, backend=backend) for rank in range(state.world)]
-    state.solo = alone[state.rank]
+    state.solo = dist.new_group([state.rank], timeout=timeout, backend=backend, use_local_synchronization=True)
 
 
 def prepare_rank(state: RankState) -> float:

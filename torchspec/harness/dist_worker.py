@@ -94,7 +94,8 @@ class RankWorker(Worker):
     def count_of(self, arguments: dict[str, Any]) -> int:
         """The rank count that a request is for: its cell's, its name's, or the first there is."""
         if "cell" in arguments:
-            return int(self.run.embedded.cells[arguments["cell"]]["axes"].get("ranks", 1))
+            count = int(self.run.embedded.cells[arguments["cell"]]["axes"].get("ranks", 1))
+            return count if count in self.counts else self.counts[0]
         return self._names.get(arguments.get("name", ""), self.counts[0])
 
     # Worker's promises.
@@ -260,6 +261,7 @@ class RankRun(Run):
     ) -> Worker:
         name, env = self.prepared(side, purpose, cache, timing, extra or {})
         counts = self.rank_counts()
-        worker = RankWorker(self, side, name, env, counts[:1] if purpose == "hello" else counts, self.settings_of(side))
+        few = counts[-1:] if purpose in ("hello", "freeze") else counts  # what one rank can say or make
+        worker = RankWorker(self, side, name, env, few, self.settings_of(side))
         self.keep(worker)
         return worker
