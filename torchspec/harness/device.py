@@ -16,6 +16,17 @@ from .memory import ResidentPeak, allocated_peak
 DEVICES: dict[str, type[Device]] = {}
 
 
+def read_switches(readers: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """What each reader gives; None where this torch does not have what it reads."""
+    found: dict[str, Any] = {}
+    for name, read in readers.items():
+        try:
+            found[name] = read()
+        except (AttributeError, RuntimeError, NotImplementedError):
+            found[name] = None
+    return found
+
+
 class Device:
     """A place where torch runs. The base class answers for the CPU and for what all devices share."""
 
@@ -47,6 +58,20 @@ class Device:
     def probe(self) -> dict[str, Any]:
         """Hardware and driver, as JSON types; works where the device is missing."""
         return {}
+
+    def precision(self) -> dict[str, Any]:
+        """Switches of precision and determinism as they stand in this process; None where this torch has no such."""
+        import torch
+
+        return read_switches(
+            {
+                "float32_matmul_precision": torch.get_float32_matmul_precision,
+                "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+            }
+        )
+
+    def be_deterministic(self) -> None:
+        """Throws the device's own switches for determinism, beside `torch.use_deterministic_algorithms`."""
 
     def seed(self, seed: int) -> None:
         import torch

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from .device import Device
+from .device import Device, read_switches
+
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 class Cuda(Device):
@@ -45,11 +49,37 @@ class Cuda(Device):
             memory_bytes=properties.total_memory,
             processors=properties.multi_processor_count,
             capability=".".join(map(str, torch.cuda.get_device_capability(0))),
-            architecture=getattr(properties, "gcnArchName", None),
             devices=torch.cuda.device_count(),
             cudnn=torch.backends.cudnn.version(),
+            driver=driver_version(NVIDIA_DRIVER),
         )
         return facts
+
+    def precision(self) -> dict[str, Any]:
+        import torch
+
+        backends = torch.backends
+        return {
+            **super().precision(),
+            **read_switches(
+                {
+                    "matmul_tf32": lambda: backends.cuda.matmul.allow_tf32,
+                    "cudnn_tf32": lambda: backends.cudnn.allow_tf32,
+                    "fp16_reduced_reduction": lambda: backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
+                    "bf16_reduced_reduction": lambda: backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
+                    "cudnn_deterministic": lambda: backends.cudnn.deterministic,
+                    "cudnn_benchmark": lambda: backends.cudnn.benchmark,
+                }
+            ),
+        }
+
+    def be_deterministic(self) -> None:
+        """Before the first matrix product, since the library reads the variable when it starts."""
+        import torch
+
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
 
     def seed(self, seed: int) -> None:
         import torch
@@ -94,24 +124,38 @@ class Cuda(Device):
         return out
 
     def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
+        """One step goes before: what only a first step takes (plans, workspaces tried out) is no peak of the work."""
         import torch
 
         self.synchronize()
         self.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
         free, _ = torch.cuda.mem_get_info()
         allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+        step()
+        self.synchronize()
+        self.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
         lowest = free
         for _ in range(steps):
             step()
             self.synchronize()
             lowest = min(lowest, torch.cuda.mem_get_info()[0])
-        peak_reserved = torch.cuda.max_memory_reserved()
+        peak_reserved, peak_allocated = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
         # The allocator gives memory back only when told to, so free memory after a step is at its lowest unless it was
         # told to within the step; its own reserved peak bounds that from below.
         driver = max(free - lowest, peak_reserved - reserved)
+        unused = max(0.0, 1.0 - peak_allocated / peak_reserved) if peak_reserved else 0.0
         return {
             "memory.driver_peak": (float(driver), "mem_get_info and allocator"),
             "memory.reserved_peak": (float(peak_reserved - reserved), "max_memory_reserved"),
-            "memory.allocated_peak": (float(torch.cuda.max_memory_allocated() - allocated), "max_memory_allocated"),
+            "memory.allocated_peak": (float(peak_allocated - allocated), "max_memory_allocated"),
+            "memory.fragmentation": (unused, "max_memory_reserved and max_memory_allocated"),
         }
+
+
+def driver_version(place: Path) -> str | None:
+    """The kernel driver's version as its file tells it, None where there is none."""
+    try:
+        return place.read_text(encoding="utf-8", errors="replace").splitlines()[0].strip()
+    except (OSError, IndexError):
+        return None

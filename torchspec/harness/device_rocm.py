@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from .device_cuda import Cuda
+from pathlib import Path
+from typing import Any
+
+from .device_cuda import Cuda, driver_version
+
+AMD_DRIVER = Path("/sys/module/amdgpu/version")
 
 
 class Rocm(Cuda):
@@ -16,3 +21,20 @@ class Rocm(Cuda):
         import torch
 
         return getattr(torch.version, "hip", None) is not None
+
+    def probe(self) -> dict[str, Any]:
+        import torch
+
+        facts: dict[str, Any] = {"hip": getattr(torch.version, "hip", None), "driver": driver_version(AMD_DRIVER)}
+        if self.missing() is not None:
+            return facts
+        properties = torch.cuda.get_device_properties(0)
+        facts.update(
+            name=properties.name,
+            memory_bytes=properties.total_memory,
+            processors=properties.multi_processor_count,
+            architecture=str(getattr(properties, "gcnArchName", "")).split(":")[0] or None,
+            devices=torch.cuda.device_count(),
+            miopen=torch.backends.cudnn.version(),
+        )
+        return facts

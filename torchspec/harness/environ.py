@@ -173,17 +173,26 @@ def _glibc() -> str | None:
     return None
 
 
+DETERMINISM = ("deterministic", "deterministic_algorithms", "use_deterministic_algorithms")
+SWITCHES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+
+def wants_determinism(settings: dict[str, str]) -> bool:
+    """Whether the spec's settings ask for deterministic algorithms."""
+    return any(SWITCHES.get(settings[name].lower(), False) for name in DETERMINISM if name in settings)
+
+
 def apply_settings(settings: dict[str, str]) -> dict[str, str]:
     """Sets torch's process-wide settings from the spec; gives what was set. Raises ValueError for an unknown one."""
     import torch
 
-    switches = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+    switches = SWITCHES
     for name, value in settings.items():
         if name.startswith("compile."):
             continue
         if name == "float32_matmul_precision":
             torch.set_float32_matmul_precision(value)
-        elif name in ("deterministic", "deterministic_algorithms", "use_deterministic_algorithms"):
+        elif name in DETERMINISM:
             torch.use_deterministic_algorithms(switches[value.lower()])
         elif name in ("tf32", "allow_tf32"):
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = switches[value.lower()]

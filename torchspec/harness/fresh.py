@@ -210,7 +210,8 @@ class FreshCell:
             peaks = worker.ask("memory", limit, name="own", steps=MEMORY_STEPS, wanted=needs.memory)["peaks"]
             for metric in needs.memory:
                 if metric in peaks:
-                    sample(metric, peaks[metric][0], "bytes", peaks[metric][1], steps=MEMORY_STEPS)
+                    unit = "1" if metric == "memory.fragmentation" else "bytes"
+                    sample(metric, peaks[metric][0], unit, peaks[metric][1], steps=MEMORY_STEPS)
                 else:
                     why = f"this device gives no {metric}"
                     self.run.unsupported(cell, side, metric, Unable(why, "backend"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .supervise import Unable, Worker
+from .supervise import Unable, Worker, WorkerFailed
 
 #: metric -> what a worker is asked, and the ending of the file that it writes.
 EXPORT_GATES = {
@@ -51,7 +51,49 @@ def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, 
     if repeat == 0 and cell.needs.mode == "compile" and cell.needs.wants("compile.graph_breaks"):
         found = ask("break_places")
         sample("compile.graph_breaks.places", len(found["places"]), "dynamo explain", found)
+    if repeat == 0 and side == cell.run.candidate:
+        records += checkpoints(cell)
     if repeat == 0 and cell.needs.mode in ("infer", "train"):
         found = ask("trace")
         sample("path", found["calls"], "dispatch of one step", found)
     return records
+
+
+def checkpoints(cell: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Facts of state written by one side and read by the other, each in a fresh process, both ways as the gates ask."""
+    run = cell.run
+    ways = {
+        "checkpoint.candidate_to_baseline": (run.candidate, "baseline"),
+        "checkpoint.baseline_to_candidate": ("baseline", run.candidate),
+    }
+    records = []
+    for metric, (writer, reader) in ways.items():
+        if cell.needs.wants(metric):
+            path = run.output_file(cell.cell, writer, "state")
+            found: dict[str, Any] = {"holds": True, "stage": "save", "error": None}
+            try:
+                found.update(parts=_state(cell, writer, "checkpoint", path)["parts"], bytes=path.stat().st_size)
+                found["stage"] = "load"
+                loaded = _state(cell, reader, "restore", path)
+                if loaded["weights"] != loaded["expected"]:
+                    found.update(holds=False, error="the weights that were loaded are not those that were saved")
+            except WorkerFailed as failure:
+                found.update(holds=False, error=failure.error)
+            except Unable as reason:
+                run.unsupported(cell.cell, run.candidate, metric, reason)
+                continue
+            records.append(cell._fact(run.candidate, metric, found))
+    return records
+
+
+def _state(cell: Any, side: str, do: str, path: Path) -> dict[str, Any]:
+    """Saves (`checkpoint`) or loads and goes on (`restore`) in a fresh process of `side`."""
+    worker = cell.run.start(side, do)
+    try:
+        worker.ask("hello", cell.run.start_timeout_s)
+        frozen = str(cell.run.frozen_file(cell.cell))
+        worker.ask("open", cell.run.timeout_s, name="own", cell=cell.cell, frozen=frozen)
+        answer: dict[str, Any] = worker.ask(do, cell.run.timeout_s, name="own", path=str(path))
+        return answer
+    finally:
+        worker.close()

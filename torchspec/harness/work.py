@@ -242,7 +242,8 @@ class Job:
         """Moves inputs and weights to other places in memory, after an allocation of `padding` bytes."""
 
     def checkpoint(self) -> dict[str, Any]:
-        """{"module": state dict, "optimizer": its state after one step (train mode)}; the weights stay as they were."""
+        """{"module": state dict}, and in train mode {"optimizer": its state after one step, "rng": the random state,
+        "drawn": the numbers that follow from it}. The weights stay as they were."""
         raise Unsupported("this kind of work has no state", "backend")
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -372,6 +373,8 @@ class ModuleJob(Job):
         self.run_with(self.runner)
 
     def checkpoint(self) -> dict[str, Any]:
+        import torch
+
         saved: dict[str, Any] = {"module": {name: value.clone() for name, value in self.weights().items()}}
         if self.mode == "train" and self._parameters():
             optimizer = self.work.optimizer(self._parameters())
@@ -379,6 +382,9 @@ class ModuleJob(Job):
             optimizer.step()
             saved["optimizer"] = optimizer.state_dict()
             self.module.load_state_dict(saved["module"])
+            saved["rng"] = torch.get_rng_state()
+            saved["drawn"] = torch.rand(8)
+            torch.set_rng_state(saved["rng"])
         return saved
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -389,3 +395,9 @@ class ModuleJob(Job):
             self._forward_backward()
             optimizer.step()
             self.module.load_state_dict(saved["module"])
+        if "rng" in saved:
+            import torch
+
+            torch.set_rng_state(saved["rng"])
+            if not torch.equal(torch.rand(8), saved["drawn"]):
+                raise ValueError("the same random state gives other random numbers here")

@@ -21,7 +21,7 @@ from typing import Any
 
 from .device import DEVICES, Device
 from .embedded import Embedded
-from .environ import apply_settings, side_environment, usable_cores
+from .environ import apply_settings, side_environment, usable_cores, wants_determinism
 from .exports import aot_package, break_places, dynamic_export, onnx_parity, other_shapes
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
@@ -61,6 +61,8 @@ class Bench:
         self.jobs: dict[str, Job] = {}
         self.works: dict[str, Work] = {}
         self.settings: dict[str, str] = embedded.frozen["settings"]
+        if wants_determinism(self.settings) and self.device.missing() is None:
+            self.device.be_deterministic()
 
     def work(self, cell_id: str) -> Work:
         cell = self.embedded.cells[cell_id]
@@ -75,7 +77,11 @@ class Bench:
     def hello(self) -> dict[str, Any]:
         body = side_environment(self.embedded.source, self.digests, self.settings)
         missing = self.device.missing()
-        return {"environment": {**body, "device": self.device.probe()}, "missing": missing, "import_s": self.import_s}
+        return {
+            "environment": {**body, "device": {**self.device.probe(), "precision": self.device.precision()}},
+            "missing": missing,
+            "import_s": self.import_s,
+        }
 
     def pin(self, cores: list[int]) -> dict[str, Any]:
         """From now on this process runs on these cores alone, where the system can do that."""

@@ -1,0 +1,139 @@
+"""The order of calls of each backend's device code, against a recording stand-in for torch's device modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.recording_torch import RecordingTorch
+from torchspec.harness.device_cuda import Cuda
+from torchspec.harness.device_mps import Mps
+from torchspec.harness.device_rocm import Rocm
+from torchspec.harness.environ import wants_determinism
+
+BUILDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "cuda": (Cuda, {"cuda": "13.0"}),
+    "rocm": (Rocm, {"hip": "7.1"}),
+    "mps": (Mps, {"mps": True}),
+}
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, **build: Any) -> RecordingTorch:
+    torch = RecordingTorch(**build)
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    return torch
+
+
+@pytest.fixture(params=sorted(BUILDS))
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, RecordingTorch]:
+    made, build = BUILDS[request.param]
+    return made(), stand_in(monkeypatch, **build)
+
+
+def test_a_step_goes_before_the_peaks_are_reset(backend: tuple[Any, RecordingTorch]) -> None:
+    device, torch = backend
+    device.memory(lambda: torch.work(400), 2, {"memory.driver_peak"})
+    assert torch.calls.count("step") == 3
+    if "reset_peak_memory_stats" in torch.calls:
+        reset = torch.calls.index("reset_peak_memory_stats")
+        assert torch.calls[:reset].count("step") == 1, "the warm-up comes before the reset, and alone"
+        assert torch.calls[reset - 2 : reset] == ["synchronize", "empty_cache"]
+
+
+def test_every_memory_step_is_waited_for(backend: tuple[Any, RecordingTorch]) -> None:
+    device, torch = backend
+    device.memory(lambda: torch.work(400), 3, {"memory.driver_peak"})
+    after = [torch.calls[place + 1] for place, call in enumerate(torch.calls) if call == "step"]
+    assert after == ["synchronize"] * 4
+
+
+def test_cuda_peaks_stand_above_the_level_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, cuda="13.0")
+    found = Cuda().memory(lambda: torch.work(400), 2, set())
+    assert found["memory.allocated_peak"] == (400.0, "max_memory_allocated")
+    assert found["memory.reserved_peak"] == (300.0, "max_memory_reserved")
+    assert found["memory.driver_peak"] == (300.0, "mem_get_info and allocator")
+    assert len({meter for _, meter in found.values()}) == 4, "each figure names its own meter"
+
+
+def test_a_peak_of_the_first_step_alone_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, cuda="13.0")
+    sizes = iter([5000, 400, 400])
+    found = Cuda().memory(lambda: torch.work(next(sizes)), 2, set())
+    assert found["memory.allocated_peak"][0] == 400.0
+
+
+def test_mps_says_that_its_memory_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, mps=True)
+    found = Mps().memory(lambda: torch.work(400), 2, set())
+    assert found["memory.driver_peak"][1].startswith("driver_allocated_memory sampled")
+    assert found["memory.allocated_peak"][1].startswith("current_allocated_memory sampled")
+
+
+def test_device_events_stand_around_the_calls_and_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for made, build in (BUILDS["cuda"], BUILDS["rocm"]):
+        torch = stand_in(monkeypatch, **build)
+        taken = made().sample(partial(torch.note, "step"), 3, 2, [])
+        one = ["event.record", "step", "step", "step", "event.record", "event.synchronize", "event.elapsed_time"]
+        assert torch.calls == ["synchronize", *one, *one]
+        assert taken == [pytest.approx([2e6 / 3] * 2, rel=0.2)]
+
+
+def test_mps_synchronises_before_each_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, mps=True)
+    Mps().sample(lambda: torch.note("step"), 2, 2, [])
+    assert torch.calls == ["synchronize", "step", "step", "synchronize"] * 2
+
+
+def test_work_is_put_on_the_device_and_seeds_are_set_on_it(backend: tuple[Any, RecordingTorch]) -> None:
+    device, torch = backend
+    device.seed(7)
+    assert device.place() == device.torch_name != "cpu"
+    assert "manual_seed 7" in torch.calls
+    assert any("." in call and call.endswith(" 7") for call in torch.calls)
+
+
+@pytest.mark.parametrize("name", sorted(BUILDS))
+def test_a_build_for_another_device_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, build = BUILDS[name]
+    for other, (_, another) in BUILDS.items():
+        stand_in(monkeypatch, **another)
+        assert (made().missing() is None) == (other == name), f"{name} on a build for {other}"
+    stand_in(monkeypatch, **build, there=False)
+    assert made().missing().startswith("this machine has no")
+
+
+def test_rocm_has_a_probe_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, hip="7.1")
+    found = Rocm().probe()
+    assert found["hip"] == "7.1"
+    assert found["architecture"] == "gfx942"
+    assert found["miopen"] == 90000
+    assert "cuda" not in found
+    assert "capability" not in found
+
+
+def test_precision_that_a_torch_lacks_is_none_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, cuda="13.0")
+    del torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+    found = Cuda().precision()
+    assert found["matmul_tf32"] is False
+    assert found["cudnn_benchmark"] is True
+    assert found["bf16_reduced_reduction"] is None
+
+
+def test_determinism_throws_the_switches_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, cuda="13.0")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    Cuda().be_deterministic()
+    assert torch.backends.cudnn.deterministic is True
+    assert torch.backends.cudnn.benchmark is False
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    assert wants_determinism({"deterministic": "on"})
+    assert not wants_determinism({"deterministic": "off"})
+    assert not wants_determinism({})
