@@ -183,7 +183,10 @@ def _copy(
         report = ledgers.verify(staging / LEDGER_FILE)
     except ledgers.LedgerError as error:
         raise _Refused(str(error)) from None
-    if report.problems:  # a torn tail is one of them
+    if report.torn_tail:  # a record whose writer died is no evidence: the copy ends with the last whole one
+        copied = staging / LEDGER_FILE
+        os.truncate(copied, copied.stat().st_size - report.torn_tail)
+    if report.problems:
         raise _Refused(f"the ledger does not hold: {report.problems[0].message}")
     if report.head != verdict.ledger_head:
         raise _Refused("the verdict was judged from an older ledger than the one in the folder")
