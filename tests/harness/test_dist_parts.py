@@ -74,11 +74,10 @@ def test_a_file_is_whole_or_not_there(tmp_path):
 
 
 def test_what_would_steer_torchrun_is_left_out():
-    base = {"PATH": "/bin", "PET_NNODES": "4", "MASTER_ADDR": "x", "RANK": "3", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "7",
-            "TORCHELASTIC_RUN_ID": "y", "GROUP_RANK": "0", "WORLD_SIZE": "9", "RANKING": "kept"}  # fmt: skip
+    steering = ("PET_NNODES", "MASTER_ADDR", "RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK", "WORLD_SIZE")
+    base = {name: "1" for name in (*steering, "PATH", "RANKING")} | {"OMP_NUM_THREADS": "7"}
     env = launch_environment(base, "token", 2)
-    assert set(base) - set(env) == {"PET_NNODES", "MASTER_ADDR", "RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK",
-                                    "WORLD_SIZE"}  # fmt: skip
+    assert set(base) - set(env) == set(steering)
     assert env["OMP_NUM_THREADS"] == "7"
     assert launch_environment({}, "token", 2)["OMP_NUM_THREADS"] == "2"
     assert env[LAUNCH_TOKEN] == "token"
@@ -123,7 +122,9 @@ def launched(tmp_path, text: str, **options):
 
 
 def test_an_interpreter_that_is_gone(tmp_path):
-    job = Launch(str(tmp_path / "gone"), [], side="baseline", ranks=1, folder=str(tmp_path / "job"), settings={}, env={})
+    job = Launch(
+        str(tmp_path / "gone"), [], side="baseline", ranks=1, folder=str(tmp_path / "job"), settings={}, env={}
+    )
     with pytest.raises(LaunchFailed, match="FileNotFoundError") as failed:
         job.launch()
     assert failed.value.how == "exited"
@@ -131,9 +132,9 @@ def test_an_interpreter_that_is_gone(tmp_path):
 
 
 def test_a_launcher_that_ends_says_its_last_words(tmp_path):
-    with launched(tmp_path, "import sys; print('no such module'); sys.exit(3)") as job:
-        with pytest.raises(LaunchFailed, match="no such module") as failed:
-            job.ready(10)
+    text = "import sys; print('no such module'); sys.exit(3)"
+    with launched(tmp_path, text) as job, pytest.raises(LaunchFailed, match="no such module") as failed:
+        job.ready(10)
     assert (failed.value.how, failed.value.code) == ("exited", 3)
 
 
@@ -149,7 +150,7 @@ time.sleep(600)
     while len(processes_with_token(job.token)) < 2 and time.monotonic() < end:
         time.sleep(0.02)
     assert len(processes_with_token(job.token)) == 2
-    with pytest.raises(LaunchFailed, match="no answer within 0.3 s") as failed:
+    with pytest.raises(LaunchFailed, match="no answer within") as failed:
         job.ready(0.3)
     assert failed.value.how == "hung"
     job.close()
@@ -231,8 +232,8 @@ def test_waiting_is_communication_without_computation():
         ("FSDP::all_gather", 1, False, 0.0, 100.0),  # a label, not work
     ]
     found = communication_account(events, steps=2)
-    assert found == {"wait_s": pytest.approx(20e-6), "flight_s": pytest.approx(50e-6), "compute_s": pytest.approx(40e-6),
-                     "overlap": pytest.approx(0.6)}  # fmt: skip
+    expected = {"wait_s": 20e-6, "flight_s": 50e-6, "compute_s": 40e-6, "overlap": 0.6}
+    assert found == pytest.approx(expected)
 
 
 def test_on_a_device_kernels_count_and_host_operators_do_not():

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import signal
 import time
 from typing import Any
 
@@ -217,6 +219,9 @@ class TrainingRun:
         sleeper = self.state.planted("rank_sleeps")
         if sleeper is not None and not self.solo:
             time.sleep(float(sleeper["seconds"]))
+        doomed = self.state.planted("rank_dies")
+        if doomed is not None and self.index >= int(doomed["step"]):
+            os.kill(os.getpid(), signal.SIGKILL)
         self.optimizer.zero_grad(set_to_none=True)
         with self.precision():
             loss = self.work.loss_of(self.module, self.work.cut(self.inputs, self.index, self.part, self.share))

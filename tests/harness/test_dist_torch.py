@@ -1,0 +1,335 @@
+"""Jobs of ranks on two real versions of torch: they end whole, and each planted fault is caught by the right gate."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchspec import ledger as tool_ledger
+from torchspec.harness.dist_launch import Launch, LaunchFailed
+from torchspec.harness.dist_processes import LAUNCH_TOKEN, processes_with_token
+from torchspec.judge import judge
+from torchspec.model.codec import schema_errors
+from torchspec.model.plan import Backend, Budget, Gate, Limit, Plan
+
+pytestmark = pytest.mark.torch
+
+HOLDS = Limit("holds", None, None, None, "holds")
+SMALL = {"layers": 2, "hidden": 32, "batch": 4, "dtype": "float32"}
+BUDGET = Budget(cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=1, rounds=3, block_ms=2.0, timeout_s=90.0)
+PLANTING = """
+import importlib.util, json, sys
+from pathlib import Path
+found = importlib.util.spec_from_file_location("harness", sys.argv[1])
+harness = importlib.util.module_from_spec(found)
+sys.modules["harness"] = harness
+found.loader.exec_module(harness)
+harness.RankRun.planted_faults = json.loads(sys.argv[2])
+plan = harness.Embedded(json.loads(harness.PLAN_TEXT), harness.TEAM_FILES, harness.PLAN_DIGEST, Path(sys.argv[1]))
+raise SystemExit(harness.main(sys.argv[3:], plan))
+"""
+
+
+def ranks_plan(
+    make_plan: Callable[..., Plan],
+    workloads: list[tuple[str, str, str, dict[str, Any]]],
+    limits: dict[str, Limit],
+    options: dict[str, Any] | None = None,
+) -> Plan:
+    """A plan of the backend distributed with one gate a metric on all of its cells."""
+    plan = make_plan(workloads, budget=BUDGET, backends=("distributed",), options=options)
+    ranks = tuple(sorted({cell.axes["ranks"] for cell in plan.cells}))
+    cells = tuple(cell.id for cell in plan.cells)
+    gates = tuple(
+        Gate(name, "all", name, limit, None, None, None, "defer", None, cells, name) for name, limit in limits.items()
+    )
+    backend = Backend("distributed", "required", 1, over="cpu", ranks=ranks, launcher="torchrun")
+    return replace(plan, backends=(backend,), gates=(*plan.gates, *gates))
+
+
+def left(evidence: Path) -> list[int]:
+    """Processes that still carry the token of one of this run's jobs."""
+    tokens = [json.loads(path.read_text())["token"] for path in evidence.glob("logs/*/*/job.json")]
+    return [pid for token in tokens for pid in processes_with_token(token)]
+
+
+class Measured:
+    """A finished run of `pair`: its records, and what the judge says of each gate."""
+
+    def __init__(self, plan: Plan, evidence: Path) -> None:
+        self.records = list(tool_ledger.read(evidence / "ledger.jsonl"))
+        for record in self.records:
+            assert schema_errors("evidence", record_as_json(record)) == []
+        self.outcomes = {(j.metric, j.cell): j for j in judge(plan, self.records).judgements}
+
+    def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+        chosen = [r.body for r in self.records if r.kind == kind]
+        return [body for body in chosen if all(body.get(name) == value for name, value in fields.items())]
+
+
+def record_as_json(record: Any) -> dict[str, Any]:
+    names = ("seq", "time", "run", "kind", "body", "prev", "hash")
+    return {"v": 1, **{name: getattr(record, name) for name in names}}
+
+
+@pytest.fixture
+def measure(
+    tmp_path: Path, harness_file: Callable[..., Path], baseline_python: Path, candidate_python: Path
+) -> Callable[..., Measured]:
+    """Runs a plan's harness with faults planted in the candidate's jobs, and judges it."""
+
+    def run(plan: Plan, faults: list[dict[str, Any]] | None = None) -> Measured:
+        evidence = tmp_path / "evidence"
+        planting = tmp_path / "planting.py"
+        planting.write_text(PLANTING)
+        harness = harness_file(plan)
+        given = ["--baseline", str(baseline_python), "--candidate", str(candidate_python), "--evidence", str(evidence)]
+        faults_of = {"candidate": faults} if faults else {}
+        argv = [sys.executable, str(planting), str(harness), json.dumps(faults_of), "pair", *given]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert left(evidence) == []
+        return Measured(plan, evidence)
+
+    return run
+
+
+@pytest.fixture
+def jobs(
+    tmp_path: Path, make_plan: Callable[..., Plan], harness_file: Callable[..., Path], candidate_python: Path
+) -> Iterator[Callable[..., Launch]]:
+    """Starts jobs of the candidate's interpreter; whatever is left of them is an error."""
+    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
+    harness = harness_file(plan)
+    started: list[Launch] = []
+
+    def start(**settings: Any) -> Launch:
+        job = Launch(
+            str(candidate_python), [str(harness), "rank"], side="candidate", ranks=2,
+            folder=str(tmp_path / f"job{len(started)}"), settings={"team": str(tmp_path), **settings},
+            env=dict(os.environ),
+        )  # fmt: skip
+        started.append(job)
+        job.launch()
+        return job
+
+    yield start
+    for job in started:
+        job.close()
+        assert processes_with_token(job.token) == []
+
+
+def ports_of(pids: list[int]) -> set[int]:
+    """Ports that these processes listen on (from the system's table of sockets and the processes' open files)."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(link)
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            parts = line.split()
+            if parts[3] == "0A" and parts[9] in inodes:
+                ports.add(int(parts[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+# A job ends whole.
+
+
+def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs):
+    job = jobs()
+    ready = job.ready(120)
+    assert [peer.rank for peer in job.current()] == [0, 1]
+    environments = [one["environment"] for one in ready]
+    assert environments[0] == environments[1]
+    assert environments[0]["ranks"]["transports"]["gloo"] == {"available": True}
+    assert environments[0]["ranks"]["transports"]["nccl"]["available"] is False
+    assert environments[0]["ranks"]["transports"]["torchcomms"]["error"]
+    held = ports_of(processes_with_token(job.token))
+    assert held
+    job.close()
+    for port in held:
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+
+
+def test_ranks_that_disagree_are_told_apart(jobs):
+    from torchspec.harness.dist_processes import rank_disagreements
+
+    job = jobs(planted_faults=[{"fault": "other_environment", "rank": 1, "name": "MALLOC_ARENA_MAX", "value": "1"}])
+    found = rank_disagreements([one["environment"] for one in job.ready(120)])
+    assert set(found) == {"env", "malloc"}
+
+
+def test_a_killed_rank_is_named_with_its_signal(jobs):
+    job = jobs()
+    job.ready(120)
+    victim = job.current()[1]
+    os.kill(victim.pid, signal.SIGKILL)
+    with pytest.raises(LaunchFailed) as failed:
+        job.ask("block", 60, name="absent", calls=1, samples=1, plants=[])
+    assert (failed.value.how, failed.value.signal_name, failed.value.rank) == ("killed", "SIGKILL", 1)
+
+
+def test_a_killed_launcher_takes_its_ranks_along(jobs):
+    job = jobs()
+    job.ready(120)
+    pids = processes_with_token(job.token)
+    assert len(pids) == 3
+    os.kill(job._agent.pid, signal.SIGKILL)
+    end = time.monotonic() + 10
+    while processes_with_token(job.token) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes_with_token(job.token) == []
+    with pytest.raises(LaunchFailed, match="torchrun was killed"):
+        job.ask("block", 60, name="absent", calls=1, samples=1, plants=[])
+
+
+def test_a_killed_driver_takes_everything_along(tmp_path, make_plan, harness_file, baseline_python, candidate_python):
+    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
+    evidence = tmp_path / "evidence"
+    argv = [sys.executable, str(harness_file(plan)), "pair", "--baseline", str(baseline_python)]
+    argv += ["--candidate", str(candidate_python), "--evidence", str(evidence)]
+    driver = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 180
+    while len(left(evidence)) < 3 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left(evidence)
+    driver.kill()
+    driver.wait()
+    end = time.monotonic() + 10
+    while left(evidence) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left(evidence) == []
+
+
+# Planted faults, each caught by the right gate.
+
+
+@pytest.mark.slow
+def test_a_wrong_sum_and_a_dropped_barrier_are_caught(make_plan, measure):
+    axes = {"bytes": 4096, "dtype": "float32", "ranks": 2}
+    rows = [(op, "collective", "infer", {**axes, "operation": op}) for op in ("all_reduce", "all_gather", "barrier")]
+    plan = ranks_plan(make_plan, rows, {"collective.correct": HOLDS})
+    faults = [{"fault": "wrong_sum", "rank": 1}, {"fault": "barrier_dropped", "one_in": 3, "seed": 5}]
+    found = measure(plan, faults)
+    cells = {cell.workload: cell.id for cell in plan.cells}
+    outcomes = {name: found.outcomes["collective.correct", cell] for name, cell in cells.items()}
+    assert {name: one.outcome for name, one in outcomes.items()} == {
+        "all_reduce": "fail",
+        "all_gather": "pass",
+        "barrier": "fail",
+    }
+    assert "rank 1" in outcomes["all_reduce"].reason
+    assert "elements differ" in outcomes["all_reduce"].reason
+    assert "barriers before rank" in outcomes["barrier"].reason
+    assert all(one["holds"] for one in found.of("fact", side="baseline"))
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_the_baseline_cannot_read_is_caught(make_plan, measure):
+    limits = {f"checkpoint.{name}": HOLDS for name in ("candidate_to_baseline", "baseline_to_candidate")}
+    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], limits)
+    found = measure(plan, [{"fault": "foreign_checkpoint"}])
+    (cell,) = [cell.id for cell in plan.cells]
+    assert found.outcomes["checkpoint.candidate_to_baseline", cell].outcome == "fail"
+    assert found.outcomes["checkpoint.baseline_to_candidate", cell].outcome == "pass"
+    assert found.outcomes["runs", cell].outcome == "pass"
+
+
+@pytest.mark.slow
+def test_a_rank_that_sleeps_is_seen_as_waiting_and_named(make_plan, measure):
+    limits = {
+        "comm.wait": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
+        "step.time": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
+    }
+    plan = ranks_plan(make_plan, [("train", "ddp", "train", {**SMALL, "ranks": 2})], limits)
+    found = measure(plan, [{"fault": "rank_sleeps", "rank": 1, "seconds": 0.3}])
+    (cell,) = [cell.id for cell in plan.cells]
+    assert found.outcomes["comm.wait", cell].outcome == "fail"
+    assert found.outcomes["step.time", cell].outcome == "fail"
+    waits = found.of("sample", metric="comm.wait", side="candidate")
+    assert len(waits) == 3
+    for wait in waits:
+        assert wait["value"] == pytest.approx(0.3, abs=0.2)
+        assert wait["detail"]["waited_least"] == 1
+
+
+@pytest.mark.slow
+def test_a_rank_that_dies_fails_the_cell_by_name(make_plan, measure):
+    plan = ranks_plan(make_plan, [("train", "ddp", "train", {**SMALL, "ranks": 2})], {})
+    found = measure(plan, [{"fault": "rank_dies", "rank": 1, "step": 1}])
+    (cell,) = [cell.id for cell in plan.cells]
+    failures = found.of("side.failed", cell=cell)
+    assert {(one["side"], one["how"], one["signal"], one["other_side_ran"]) for one in failures} == {
+        ("candidate", "killed", "SIGKILL", True)
+    }
+    assert all(one["error"].startswith("rank 1: ") for one in failures)
+    assert found.outcomes["runs", cell].outcome == "fail"
+
+
+# What both versions really do.
+
+
+@pytest.mark.slow
+def test_late_dead_missing_and_slow_ranks(make_plan, measure):
+    names = ("rank_missing", "rank_late", "rank_dead", "slow_rank_named")
+    axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
+    plan = ranks_plan(make_plan, [("reduce", "collective", "infer", axes)], {f"collective.{n}": HOLDS for n in names})
+    found = measure(plan)
+    facts = found.of("fact")
+    assert {(one["metric"].split(".")[1], one["side"]): one["error"] for one in facts} == {
+        (name, side): None for name in names for side in ("baseline", "candidate")
+    }
+    for one in facts:
+        for heard in one["detail"].get("heard", []):
+            assert heard["seconds"] < one["detail"]["timeout_s"] + 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fsdp2", "ddp"])
+def test_checkpoints_and_recovery_of_both_versions(make_plan, measure, kind):
+    names = ("candidate_to_baseline", "baseline_to_candidate", "reshard", "resume", "truncated")
+    limits = {f"checkpoint.{name}": HOLDS for name in names} | {"recovery.rank_killed": HOLDS}
+    limits |= {
+        "loss.one_rank": Limit("absolute", "<=", 1e-5, "1", "<= 1e-5"),
+        "loss.optimizer_one_rank": Limit("absolute", "<=", 1e-2, "1", "<= 1e-2"),
+    }
+    plan = ranks_plan(make_plan, [("train", kind, "train", {**SMALL, "ranks": 2})], limits)
+    found = measure(plan)
+    assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == dict.fromkeys(
+        ["runs", *limits], "pass"
+    )
+    for recovery in found.of("fact", metric="recovery.rank_killed"):
+        assert recovery["detail"]["resumed_at"] == 4
+        assert 0 < recovery["detail"]["restarted_s"] < recovery["detail"]["seconds"]
+    for damaged in found.of("fact", metric="checkpoint.truncated"):
+        assert len(damaged["detail"]["refused"]) == 3
+
+
+@pytest.mark.slow
+def test_what_a_version_or_machine_lacks_is_unsupported_with_its_error(make_plan, measure):
+    axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
+    limits = {"collective.correct": HOLDS}
+    plan = ranks_plan(make_plan, [("reduce", "collective", "infer", axes)], limits, {"transport": "nccl"})
+    found = measure(plan)
+    (cell,) = [cell.id for cell in plan.cells]
+    assert found.outcomes["collective.correct", cell].outcome == "not_run"
+    (lacking,) = found.of("unsupported", cell=cell, side="baseline")
+    assert "NCCL" in lacking["error"]
+    assert lacking["where"] in ("version", "machine")
+    assert LAUNCH_TOKEN not in json.dumps(lacking)
