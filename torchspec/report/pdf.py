@@ -66,6 +66,13 @@ def pages(html: str, resources: Mapping[str, bytes]) -> int:
     return len(_laid_out(html, resources, None).pages)
 
 
+def _associated_once(_document: Any, pdf: Any) -> None:
+    """WeasyPrint 70 names each attachment twice among the associated files; once is right."""
+    if "AF" in pdf.catalog:
+        found = dict.fromkeys(bytes(r) if isinstance(r, bytes) else r for r in pdf.catalog["AF"])
+        pdf.catalog["AF"][:] = list(found)
+
+
 def write_pdf(
     html: str,
     *,
@@ -101,7 +108,11 @@ def write_pdf(
     known = {k: v for k, v in vars(document.metadata).items() if k != "attachments"}
     document.metadata = BothStandards(**known)
     made = document.write_pdf(
-        pdf_variant="pdf/a-3a", pdf_tags=True, pdf_identifier=identifier.encode(), attachments=files or None
+        pdf_variant="pdf/a-3a",
+        pdf_tags=True,
+        pdf_identifier=identifier.encode(),
+        attachments=files or None,
+        finisher=_associated_once,
     )
     return bytes(made)
 

@@ -148,8 +148,8 @@ def _comparisons(ctx: Context) -> Words:
     fails = alpha * CONFIRMED * timed + alpha * (len(told) - timed)
     return t.words(
         "{n} outcomes were told from noise by an interval. Were every truth exactly at its limit, chance alone would "
-        "make at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second time "
-        "on fresh pairs.",
+        "make at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second "
+        "time on fresh pairs.",
         n=len(told),
         passes=numbers.scientific(passes, locale=t.locale),
         fails=numbers.scientific(fails, locale=t.locale),

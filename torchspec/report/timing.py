@@ -75,7 +75,9 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
                 ),
                 p50.arrow,
                 p95.arrow,
-                build.cell(plot=Plot("spread", scale, title, "", quantiles=(_five(shown[0]), _five(shown[1])))),
+                build.cell(
+                    plot=Plot("spread", scale, title, _middles(shown), quantiles=(_five(shown[0]), _five(shown[1])))
+                ),
             )
         )
     rows.append(axis_row(scale, 4, 3))
@@ -97,6 +99,12 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
         ),
         (build.table("distribution", t.text("Distribution of latency"), columns, rows),),
     )
+
+
+def _middles(shown: Sequence[Sequence[float]]) -> str:
+    """The middle halves as text: "× 0.98–1.02 → 0.97–1.01"."""
+    base, cand = (f"{side[1]:.2f}–{side[3]:.2f}" for side in shown)
+    return f"{numbers.TIMES}{numbers.NNBSP}{base} → {cand}"
 
 
 def _five(values: Sequence[float]) -> tuple[float, float, float, float, float]:
