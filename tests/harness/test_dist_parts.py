@@ -75,7 +75,7 @@ def test_a_file_is_whole_or_not_there(tmp_path):
 
 def test_what_would_steer_torchrun_is_left_out():
     steering = ("PET_NNODES", "MASTER_ADDR", "RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID", "GROUP_RANK", "WORLD_SIZE")
-    base = {name: "1" for name in (*steering, "PATH", "RANKING")} | {"OMP_NUM_THREADS": "7"}
+    base = dict.fromkeys((*steering, "PATH", "RANKING"), "1") | {"OMP_NUM_THREADS": "7"}
     env = launch_environment(base, "token", 2)
     assert set(base) - set(env) == set(steering)
     assert env["OMP_NUM_THREADS"] == "7"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .dist_worker import RankRun, RankWorker
-from .fresh import FreshCell, Records
+from .fresh import MEMORY_STEPS, FreshCell, Records
 from .progress import Estimate
 from .supervise import Unable, Worker, WorkerFailed
 
@@ -82,13 +82,28 @@ class RankCell(FreshCell):
         return records
 
     def _asked(self, worker: Worker, side: str, repeat: int) -> Records:
-        records = super()._asked(worker, side, repeat)
+        """Everything of one round on one side. The mark that all of it is there comes last."""
         if not isinstance(worker, RankWorker):
             raise TypeError("cells of ranks are asked of jobs of ranks")
-        if self.needs.wants("comm.bus_bandwidth") and not worker.moves_bytes("own"):
+        run, needs, limit = self.run, self.needs, self.run.timeout_s
+        worker.ask("hello", run.start_timeout_s)
+        opened = worker.ask("open", limit, name="own", cell=self.cell, frozen=str(run.frozen_file(self.cell)))
+        self._seen(side, opened)
+        records = self._memory(worker, side, repeat)
+        path = run.output_file(self.cell, side)
+        digests = worker.ask("outputs", limit, name="own", path=str(path), gradients=needs.train)
+        digests.pop("ok", None)
+        if repeat == 0 and needs.wants("loss.final"):
+            records += self._losses(worker, side)
+        if needs.repeats:
+            again = worker.ask("repeats", limit, name="own", count=needs.repeats_each, gradients=needs.train)["digests"]
+            whole = {part: [digests[part], *more] for part, more in again.items()}
+            records.append(self.figure(side, "process.digests", 0, "1", repeat, "sha256", digests=whole))
+        if repeat == 0 and needs.errors:
+            records += self._errors(worker, side, path)
+        if needs.wants("comm.bus_bandwidth") and not worker.moves_bytes("own"):
             nothing = Unable("one rank, or a barrier, moves no bytes: it has no bandwidth", "backend")
             self.run.unsupported(self.cell, side, "comm.bus_bandwidth", nothing)
-        last = records.pop()  # the mark that all of this process is there stays the last
         for name, ask in (("collective.correct", self._correct), ("curve", self._curve), ("wait", self._wait),
                           ("scaling.efficiency", self._scaling)):  # fmt: skip
             try:
@@ -98,14 +113,28 @@ class RankCell(FreshCell):
                     self.run.unsupported(self.cell, side, metric, reason)
         for _, body in records:
             body.setdefault("detail", {}).setdefault("world", self.count)
-        return [*records, last]
+        return [*records, self.figure(side, "process", 1, "1", repeat, "count", digests=digests)]
+
+    def _memory(self, worker: RankWorker, side: str, repeat: int) -> Records:
+        """The largest rank's peaks."""
+        needs, records = self.needs, []
+        if needs.memory:
+            found = worker.ask("memory", self.run.timeout_s, name="own", steps=MEMORY_STEPS, wanted=needs.memory)
+            for metric in needs.memory:
+                if metric in found["peaks"]:
+                    value, meter = found["peaks"][metric]
+                    detail = {"by_rank": found["by_rank"][metric], "steps": MEMORY_STEPS}
+                    records.append(self.figure(side, metric, value, "bytes", repeat, meter, **detail))
+                else:
+                    self.run.unsupported(self.cell, side, metric, Unable(f"ranks give no {metric}", "backend"))
+        return records
 
     def _metrics_of(self, name: str) -> list[str]:
         groups = {"curve": CURVE_METRICS, "wait": WAIT_METRICS}
         return [metric for metric in groups.get(name, (name,)) if self.needs.wants(metric)]
 
     def figure(
-        self, side: str, metric: str, value: float, unit: str, repeat: int, meter: str, against: str | None = None,
+        self, side: str, metric: str, value: Any, unit: str, repeat: int, meter: str, against: str | None = None,
         **detail: Any,
     ) -> tuple[str, dict[str, Any]]:  # fmt: skip
         body = self._sample(side, metric, value, unit, repeat, meter, against, detail)

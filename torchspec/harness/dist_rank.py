@@ -146,6 +146,8 @@ def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
         if frame["do"] == "end":
             return 0
         try:
+            if frame["do"] not in commands:
+                raise Unsupported(f"work on ranks cannot be asked for {frame['do']}", "backend")
             answer = {"ok": True, "value": commands[frame["do"]](state, frame)}
         except Unsupported as error:
             answer = {"ok": True, "value": {"unsupported": {"error": str(error), "where": error.where}}}
