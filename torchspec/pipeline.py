@@ -108,13 +108,16 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
     wrong = schema_errors("plan", value)
     if wrong:
         raise AssertionError(f"a plan of ours breaks its schema at {wrong[0][0]}: {wrong[0][1]}")
-    harness = bundle.emit(plan)
+    tables = catalog.load()
+    harness = bundle.emit(plan, tables.works)
     for backend, text in harness.items():
         problems = emitted.problems(text)
         if problems:
             raise AssertionError(f"the {backend} harness of ours is not self-contained: {problems[0]}")
     files = [*(Path(f.path) for f in plan.spec[1:]), *(Path(f.path) for f in plan.files)]
-    lock = locking.make_lock(plan, digest(value), harness, catalog.load().digest, git.describe(spec, files), params)
+    lock = locking.make_lock(
+        plan, digest(value), harness, tables.digest, git.describe(spec, files), params, plugins=tables.plugins
+    )
     folder = out / plan.name
     try:
         for backend, text in harness.items():

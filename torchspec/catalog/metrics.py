@@ -158,9 +158,8 @@ METRICS: tuple[Metric, ...] = (
         ("infer", "compile"),
         TIMED,
         "isolate",
-        "prefill and first step, interleaved",
-        "timing",
-        SIDES,
+        "prefill and first step: 20 requests in each of three fresh processes",
+        "duration",
         kinds=("decode",),
     ),
     Metric(
@@ -172,9 +171,8 @@ METRICS: tuple[Metric, ...] = (
         ("infer", "compile"),
         TIMED,
         "isolate",
-        "prefill and first step, interleaved",
-        "timing",
-        SIDES,
+        "prefill and first step: 20 requests in each of three fresh processes",
+        "duration",
         kinds=("decode",),
     ),
     Metric(

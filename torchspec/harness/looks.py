@@ -1,15 +1,18 @@
 """What a fresh process is asked beyond the usual: further export gates, where graphs break, and the path taken.
 
-Must not time anything, and comes after everything that is measured in the same process.
+Comes after everything that is measured in the same process.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 from .supervise import Unable, Worker, WorkerFailed
 
+#: Requests whose first token is timed in each fresh process: the fewest that have a 95th percentile below the largest.
+FIRST_TOKENS = 20
 #: metric -> what a worker is asked, and the ending of the file that it writes.
 EXPORT_GATES = {
     "export.dynamic": ("dynamic_export", None),
@@ -34,6 +37,12 @@ def export_gates(cell: Any, worker: Worker, side: str, path: Path) -> list[tuple
     return records
 
 
+def ask_first_tokens(cell: Any, worker: Worker) -> list[float]:
+    """Seconds to the first token, several times in this process."""
+    found = worker.ask("first_tokens", cell.run.timeout_s, name="own", count=FIRST_TOKENS)
+    return [float(value) for value in found["seconds"]]
+
+
 def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, dict[str, Any]]]:
     """Samples of what was seen of one step: operators on the host, where graphs break, operators and path."""
     records: list[tuple[str, dict[str, Any]]] = []
@@ -45,6 +54,15 @@ def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, 
     def sample(metric: str, value: Any, meter: str, detail: dict[str, Any]) -> None:
         records.append(("sample", cell._sample(side, metric, value, "count", repeat, meter, None, detail)))
 
+    quantiles = {"latency.first_token_p50": 0.5, "latency.first_token_p95": 0.95}
+    if any(cell.needs.wants(metric) for metric in quantiles):
+        seconds = sorted(ask_first_tokens(cell, worker))
+        for metric, share in quantiles.items():
+            if cell.needs.wants(metric):
+                value = seconds[max(0, math.ceil(share * len(seconds)) - 1)]
+                meter = f"perf_counter, nearest rank of {len(seconds)}"
+                body = cell._sample(side, metric, value, "s", repeat, meter, None, {"seconds": seconds})
+                records.append(("sample", body))
     if cell.needs.wants("fallback.operators"):
         found = ask("fallbacks")
         sample("fallback.operators", sum(found["operators"].values()), "dispatch and warnings", found)

@@ -9,9 +9,12 @@ from .embedded import TIMED, Embedded
 MEMORY = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak", "memory.fragmentation")
 #: Metrics that one fresh process gives once; three of them are asked.
 REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compile.time_warm", "compile.graph_breaks",
-            "compile.recompiles")  # fmt: skip
+            "compile.recompiles", "fallback.operators", "latency.first_token_p50",
+            "latency.first_token_p95")  # fmt: skip
 KNOWN = (
     *REPEATED, *TIMED, "runs", "loss.final", "export.roundtrip", "export.reload", "export.candidate_to_baseline",
+    "export.dynamic", "export.aot_package", "export.onnx", "checkpoint.candidate_to_baseline",
+    "checkpoint.baseline_to_candidate",
 )  # fmt: skip
 #: What a device that measures more adds to the metrics known and to those that three processes are asked for.
 MORE_KNOWN: set[str] = set()

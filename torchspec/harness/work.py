@@ -226,6 +226,10 @@ class Job:
         """Which path the work took, in words, from what `trace.watch` saw of a step; None where there is but one."""
         return None
 
+    def first_token(self) -> Any:
+        """All work between a request and its first token."""
+        raise Unsupported("this kind of work gives no tokens", "backend")
+
     def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """(module, args, kwargs) to compile or export."""
         raise Unsupported("this kind of work has no module to compile or export", "backend")

@@ -147,6 +147,17 @@ class Bench:
             self.device.synchronize()
             return {"seconds": time.perf_counter() - start}
 
+    def first_tokens(self, name: str, count: int) -> dict[str, Any]:
+        """Seconds from a request to its first token, `count` times after one that is left out."""
+        job, seconds = self.jobs[name], []
+        for _ in range(count + 1):
+            self.device.synchronize()
+            start = time.perf_counter()
+            job.first_token()
+            self.device.synchronize()
+            seconds.append(time.perf_counter() - start)
+        return {"seconds": seconds[1:]}
+
     def memory(self, name: str, steps: int, wanted: list[str]) -> dict[str, Any]:
         job = self.jobs[name]
         with job.ambient():
@@ -189,6 +200,10 @@ class Bench:
             if part in theirs:
                 try:
                     parts[part] = compare_trees(ours[part], theirs[part])
+                    named = [n for n in ours[part] if n.rsplit(".", 1)[-1] == "logits"] if part == "output" else []
+                    if named:
+                        both = [{n: tree[part][n] for n in named} for tree in (ours, theirs)]
+                        parts[part]["logits_max_abs"] = compare_trees(both[0], both[1])["max_abs"]
                 except ValueError as other_shape:  # not the same tensors at all: every figure is not a number
                     parts[part] = {**dict.fromkeys(FIGURES, math.nan), "problem": str(other_shape)}
         return {"parts": parts}
