@@ -12,7 +12,7 @@ from torchspec.check import claims, controls, question
 from torchspec.check import warnings as warning
 from torchspec.check.bind import Bound
 from torchspec.check.gates import GateSets
-from torchspec.check.load import Loaded, bound_lines, load, team_file
+from torchspec.check.load import Loaded, bound_lines, data_file, load, team_file
 from torchspec.check.matrix import expand, judge_lines
 from torchspec.check.policy import policy
 from torchspec.check.spec import (
@@ -201,4 +201,7 @@ def _files(context: Context, loaded: Loaded, workloads: list[WorkloadDecl]) -> t
         file = team_file(context, loaded.folder, entry)
         if file is not None:
             made.setdefault(file.path, file)
+        data = data_file(context, loaded.folder, workload)
+        if data is not None:
+            made.setdefault(data.path, data)
     return tuple(made.values())

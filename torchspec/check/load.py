@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchspec.check.bind import Bound, bind
-from torchspec.check.spec import EntryDecl, FileText, ParamDecl, Text
+from torchspec.check.spec import EntryDecl, FileText, ParamDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context
 from torchspec.check.values import plain
 from torchspec.check.words import WORDS
@@ -253,6 +253,31 @@ def team_file(context: Context, folder: Path, entry: EntryDecl) -> FileText | No
         context.unknown("TS228", f"function in {entry.path} named", entry.function, entry.span, functions)
         return None
     return FileText(entry.path, data)
+
+
+MOST_DATA = 1 << 20
+
+
+def data_file(context: Context, folder: Path, workload: WorkloadDecl) -> FileText | None:
+    """The data slice that a workload names, where it lies beside the spec and is small text: it then travels with the
+    team's code. None where it does not; TS244 where it is another file than the digest says."""
+    told = workload.options.get("data")
+    path = str(told["file"]) if isinstance(told, dict) else ""
+    root = os.path.realpath(folder)
+    if not path or not os.path.realpath(folder / path).startswith(os.path.join(root, "")):
+        return None
+    try:
+        data = (folder / path).read_bytes()
+        data.decode("utf-8")
+    except (OSError, ValueError):
+        return None
+    file = FileText(path, data)
+    wanted = str(told.get("digest") or "").removeprefix("sha256:") if isinstance(told, dict) else ""
+    if not file.sha256.startswith(wanted):
+        hint = f'if this is the slice that is meant, write: digest "sha256:{file.sha256[:16]}"'
+        context.say("TS244", f"{path} is not the slice of this digest", workload.name.span, hint)
+        return None
+    return file if len(data) <= MOST_DATA else None
 
 
 def bound_lines(lines: dict[str, list[Bound]], word: str) -> Bound | None:

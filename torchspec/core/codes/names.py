@@ -262,5 +262,12 @@ TABLE: tuple[Code, ...] = (
         'source notes "release notes"',
         'source notes "https://example.org/notes"',
     ),
+    Code(
+        "TS244",
+        "a data slice that is another file",
+        "A slice is frozen by its digest. It lies beside the spec and is not the file that the digest was taken of.",
+        'data "slices/queries.jsonl"  digest "sha256:00000000"',
+        'data "slices/queries.jsonl"  digest "sha256:9c1e5ab07d"',
+    ),
     Code("TS243", "too many cells", "A matrix has at most 200,000 cells; take fewer values on some axes."),
 )

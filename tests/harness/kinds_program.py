@@ -1,0 +1,183 @@
+"""Run by the tests in an interpreter with torch: builds each kind of work as a worker does, and prints what it gives.
+
+`python kinds_program.py HARNESS_FOLDER TEAM_FOLDER` prints one JSON object, case -> result. Errors are against the
+work's own float64 reference; a case that torch cannot do prints {"unsupported": why}.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    package = types.ModuleType("harness")
+    package.__path__ = [sys.argv[1]]
+    sys.modules["harness"] = package
+    import torch
+
+    torch.set_num_threads(1)
+    work_module, numerics = importlib.import_module("harness.work"), importlib.import_module("harness.numerics")
+    trace, exports = importlib.import_module("harness.trace"), importlib.import_module("harness.exports")
+    cpu, team = torch.device("cpu"), Path(sys.argv[2])
+    found: dict[str, Any] = {"torch": torch.__version__}
+
+    def work(kind: str, axes: dict[str, Any], mode: str = "infer", options: Any = None, **more: Any) -> Any:
+        importlib.import_module(f"harness.work_{kind}")
+        workload = {"options": options or {}, "beside": more.get("beside"), "entry": None}
+        if "function" in more:
+            workload["entry"] = {"path": "team_code.py", "function": more["function"]}
+        cell = {"id": "c", "workload": "w", "mode": mode, "axes": axes}
+        return work_module.KINDS[kind](work_module.Task(cell, workload, 1, team, {}))
+
+    def case(name: str, do: Callable[[], dict[str, Any]]) -> None:
+        try:
+            found[name] = do()
+        except work_module.Unsupported as reason:
+            found[name] = {"unsupported": str(reason), "where": reason.where}
+        except Exception as error:
+            found[name] = {"failed": f"{type(error).__name__}: {error}"}
+
+    def errors(made: Any, path: str | None = None, traced: bool = False) -> dict[str, Any]:
+        frozen = made.freeze()
+        train = made.task.mode == "train"
+        job = made.job(frozen, made.task.mode, path, cpu, None)
+        told: dict[str, Any] = {"items": job.items, "unit": job.items_unit}
+        wide = made.job(frozen, "train" if train else "infer", made.reference(), cpu, torch.float64).results(train)
+        for part, tree in job.results(train).items():
+            told[part] = numerics.compare_trees(tree, wide[part])["max_rel"]
+        if traced:
+            seen = trace.trace_job(job, "cpu")
+            told.update(path=seen["path"], operators=seen["operators"])
+        return told
+
+    single = {"dtype": "float32"}
+    shape = {"batch": 1, "heads": 2, "seq": 64, "head_dim": 16, **single}
+    sizes = {"window": 8, "block": 16, "document_length": 20, "prefix": 10}
+    for mask in ("none", "causal", "sliding_window", "block_sparse", "document", "prefix"):
+        axes = {**shape, "mask": mask}
+        case(f"attention {mask}", lambda axes=axes: errors(work("attention", axes, "train", sizes)))
+        case(f"flex {mask}", lambda axes=axes: errors(work("flex_attention", axes, "infer", sizes)))
+        case(f"flex beside {mask}", lambda axes=axes: errors(work("flex_attention", axes, "infer", sizes), "sdpa"))
+    causal = {**shape, "mask": "causal"}
+    for score in ("relative_bias", "alibi", "soft_cap"):
+        case(f"flex {score}", lambda score=score: errors(work("flex_attention", causal, "infer", {"score": score})))
+    case("flex train", lambda: errors(work("flex_attention", causal, "train")))
+    own = {**shape, "mask": "custom"}
+    case("flex custom", lambda: errors(work("flex_attention", own, function="every_third")))
+    case("sdpa with a score", lambda: errors(work("flex_attention", causal, options={"score": "alibi"}), "sdpa"))
+
+    loss = {"tokens": 64, "hidden": 32, "vocabulary": 500, **single}
+    for form in ("functional", "module"):
+        for options in ("default", "none"):
+            words = {"form": form, "options": options}
+            case(
+                f"loss {form} {options}",
+                lambda words=words: errors(work("linear_cross_entropy", loss, "train", words), traced=True),
+            )
+    unfused = work("linear_cross_entropy", loss, "train", {"form": "module"})
+    case("loss beside", lambda: errors(unfused, "unfused", traced=True))
+
+    def converges() -> dict[str, Any]:
+        made = work("linear_cross_entropy", loss, "train", {"form": "module"})
+        return {"losses": made.job(made.freeze(), "train", None, cpu, None).losses(5)}
+
+    case("loss steps", converges)
+
+    def operator(name: str, mode: str = "infer", dtype: str = "float32", **arguments: str) -> Any:
+        return work("operator", {"operator": name, "dtype": dtype, **arguments}, mode)
+
+    case("softmax", lambda: errors(operator("softmax", input="1x128256", dim="-1")))
+    pad = {"input": "1x4x4x8x8", "pad": "1 1 1 1 2 0"}
+    case("pad", lambda: errors(operator("nn.functional.pad", "train", **pad), traced=True))
+    case("linear", lambda: errors(operator("nn.functional.linear", input="1x256", weight="512x256")))
+    case("quantile", lambda: errors(operator("quantile", input="40000 float32", q="values 0.5 0.99")))
+    solve = {"A": "8x8", "B": "8x2"}
+    case("complex solve", lambda: errors(operator("linalg.solve", "train", "complex64", **solve)))
+    experts = {"mat_a": "32x64", "mat_b": "3x64x32 transposed", "offs": "values 8 16 32 int32"}
+    case("experts", lambda: errors(operator("nn.functional.grouped_mm", "infer", "bfloat16", **experts)))
+    case("no such", lambda: errors(operator("softmaxx", input="1x8", dim="-1")))
+    case("no such word", lambda: errors(operator("softmax", input="1x8 sideways", dim="-1")))
+    case("not evaluated", lambda: errors(operator("softmax", input="1x8", dim="__import__('os').getpid()")))
+
+    def scaled() -> dict[str, Any]:
+        recipe = "nn.functional.ScalingType.TensorWise"
+        told = {"mat_a": "16x64 float8_e4m3fn", "mat_b": "64x32 float8_e4m3fn transposed", "output_dtype": "bfloat16"}
+        scales = {"scale_a": "values 0.5 float32", "scale_b": "values 0.5 float32"}
+        recipes = {"scale_recipe_a": recipe, "scale_recipe_b": recipe}
+        made = operator("nn.functional.scaled_mm", **told, **scales, **recipes)
+        frozen = made.freeze()
+        output = made.job(frozen, "infer", None, cpu, None).forward()
+        a, b = (frozen["inputs"][name].to(torch.float64) for name in ("mat_a", "mat_b"))
+        return {"output": numerics.compare_tensors(output, a @ b * 0.25)["max_rel"], "stored": str(a.shape)}
+
+    case("scaled_mm", scaled)
+
+    def cached(context: int) -> dict[str, Any]:
+        made = work("decode", {"context": context, "batch": 2}, options={"hidden": 32, "vocabulary": 100})
+        frozen = made.freeze()
+        one, all_ = (made.job(frozen, "infer", path, cpu, None) for path in (None, "prefill"))
+        first = one.first_token()["logits"]
+        apart = float((one.forward()["logits"] - all_.forward()["logits"]).abs().max())
+        return {"apart": apart, "first": list(first.shape), "items": one.items, "unit": one.items_unit}
+
+    for context in (32, 64):
+        case(f"decode {context}", lambda context=context: cached(context))
+    for frames in (1, 3):
+        axes = {"size": 16, "frames": frames, "blocks": 2, **single}
+        case(f"autoencoder {frames}", lambda axes=axes: errors(work("autoencoder", axes), traced=True))
+
+    rows = {"width": 16, **single}
+    counts = {"counts": {"value": 3, "unit": "rows"}}
+    case("team", lambda: errors(work("python", rows, "train", counts, function="build")))
+    case("team beside", lambda: errors(work("python", rows, function="build"), "old"))
+    case("team mixed", lambda: errors(work("python", rows, options={"autocast": "bfloat16"}, function="build")))
+    digest = sys.argv[3]
+    data = {"file": "slice.jsonl", "rows": [0, 3], "digest": f"sha256:{digest}"}
+    case("team data", lambda: errors(work("python", {}, options={"data": data}, function="lines")))
+    other = {**data, "digest": "sha256:00000000"}
+    case("team other data", lambda: errors(work("python", {}, options={"data": other}, function="lines")))
+
+    def stepped() -> dict[str, Any]:
+        made = work("python", {"width": 4}, "train", counts, function="stepper")
+        job = made.job(made.freeze(), "train", None, cpu, None)
+        return {"losses": job.losses(4), "items": job.items, "unit": job.items_unit}
+
+    case("team step", stepped)
+
+    def uncounted() -> dict[str, Any]:
+        made = work("python", {"width": 4}, "train", function="stepper")
+        return {"items": made.job(made.freeze(), "train", None, cpu, None).items}
+
+    case("team step without counts", uncounted)
+    case("kernel", lambda: errors(work("triton", rows, function="build", beside="old")))
+
+    def dynamic(sizes: tuple[int, ...]) -> dict[str, Any]:
+        made = work("python", {**rows, "rows": 3}, "export", function="build")
+        job = made.job(made.freeze(), "export", None, cpu, None)
+        return exports.dynamic_export(job, [((torch.randn(n, 16),), {}) for n in sizes])
+
+    case("dynamic export", lambda: dynamic((5, 9)))
+    case("dynamic export of one shape", lambda: dynamic(()))
+
+    def onnx() -> dict[str, Any]:
+        made = work("python", rows, "export", function="build")
+        return exports.onnx_parity(made.job(made.freeze(), "export", None, cpu, None), team / "out.onnx")
+
+    case("onnx", onnx)
+
+    def watched() -> dict[str, Any]:
+        made = work("python", rows, "compile", function="breaks")
+        return exports.break_places(made.job(made.freeze(), "compile", None, cpu, None), team)
+
+    case("breaks", watched)
+    print("FOUND " + json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

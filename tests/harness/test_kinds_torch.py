@@ -1,0 +1,162 @@
+"""Each kind of work in both real torch versions: right against its float64 reference, and on the path that it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchspec.core.canon import sha256_hex
+
+ROOT = Path(__file__).resolve().parents[2]
+TEAM = """
+import torch
+
+
+def every_third():
+    return lambda b, h, q, k: (q >= k) & ((q - k) % 3 == 0)
+
+
+def old(width):
+    return torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+
+
+def build(width, rows=3):
+    def loss(output, inputs):
+        return output.square().mean()
+
+    return old(width), (torch.randn(rows, width),), loss, lambda weights: torch.optim.SGD(weights, lr=0.1)
+
+
+def lines(data):
+    return torch.nn.Embedding(10, 4), (torch.tensor([len(line) for line in data]),)
+
+
+def stepper(width, device):
+    module = torch.nn.Linear(width, 2).to(device)
+    optimizer, rows = torch.optim.SGD(module.parameters(), lr=0.1), torch.randn(5, width, device=device)
+
+    def step():
+        optimizer.zero_grad()
+        loss = module(rows).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+class Breaks(torch.nn.Module):
+    def forward(self, rows):
+        rows = rows + 1
+        torch._dynamo.graph_break()
+        return rows * 2
+
+
+def breaks(width):
+    return Breaks(), (torch.randn(3, width),)
+"""
+SLICE = "aa\nbbb\nc\nd\n"
+MASKS = ("none", "causal", "sliding_window", "block_sparse", "document", "prefix")
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module", params=["baseline_python", "candidate_python"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    python = request.getfixturevalue(request.param)
+    team = tmp_path_factory.mktemp("team")
+    (team / "team_code.py").write_text(TEAM)
+    (team / "slice.jsonl").write_text(SLICE)
+    program = ROOT / "tests" / "harness" / "kinds_program.py"
+    command = [str(python), str(program), str(ROOT / "torchspec" / "harness"), str(team), sha256_hex(SLICE.encode())]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    given = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=540, check=False)
+    lines = [line for line in given.stdout.splitlines() if line.startswith("FOUND ")]
+    assert lines, given.stderr[-2000:]
+    return json.loads(lines[-1].removeprefix("FOUND "))  # type: ignore[no-any-return]
+
+
+def test_every_mask_gives_the_same_attention_on_every_path(found: dict[str, Any]) -> None:
+    for mask in MASKS:
+        for name in (f"attention {mask}", f"flex {mask}", f"flex beside {mask}"):
+            assert found[name].get("output", 1.0) < 1e-5, (name, found[name])
+    assert found["flex custom"]["output"] < 1e-5
+    for score in ("relative_bias", "alibi", "soft_cap"):
+        assert found[f"flex {score}"]["output"] < 1e-5
+
+
+def test_what_attention_cannot_do_is_unsupported_with_the_reason(found: dict[str, Any]) -> None:
+    assert "does not support backward on CPU" in found["flex train"]["unsupported"]
+    assert "no score modification" in found["sdpa with a score"]["unsupported"]
+
+
+def test_the_evidence_tells_which_path_the_loss_took(found: dict[str, Any]) -> None:
+    for form in ("functional", "module"):
+        for part in ("output", "gradient"):
+            assert found[f"loss {form} default"][part] < 1e-4
+            assert found[f"loss {form} none"][part] < 1e-4
+        assert found[f"loss {form} default"]["path"].startswith("chunked")
+        assert found[f"loss {form} none"]["path"] == "unfused: the whole logits (64 x 500) were made"
+    assert found["loss beside"]["path"].startswith("unfused")
+    losses = found["loss steps"]["losses"]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0]
+
+
+def test_operators_by_name(found: dict[str, Any]) -> None:
+    for name in ("softmax", "pad", "linear", "quantile", "complex solve"):
+        assert found[name].get("output", 1.0) < 1e-5, (name, found[name])
+        assert (found[name]["items"], found[name]["unit"]) == (1, "calls")
+    assert found["complex solve"]["gradient"] < 1e-4
+    assert found["pad"]["operators"].get("aten.constant_pad_nd", 0) >= 1
+    assert found["scaled_mm"]["output"] < 1e-2
+    assert "has no torch.float64 form" in found["experts"]["unsupported"]
+
+
+def test_text_of_an_operator_is_never_evaluated(found: dict[str, Any]) -> None:
+    assert "has no torch.softmaxx" in found["no such"]["unsupported"]
+    assert found["no such word"]["failed"] == "ValueError: an argument's text has no word sideways"
+    assert "unsupported" in found["not evaluated"]
+
+
+def test_a_cached_token_is_the_one_that_prefill_gives(found: dict[str, Any]) -> None:
+    for context in (32, 64):
+        told = found[f"decode {context}"]
+        assert told["apart"] < 1e-5
+        assert (told["first"], told["items"], told["unit"]) == ([2, 100], 2, "tokens")
+
+
+def test_the_autoencoder_pads_for_each_convolution(found: dict[str, Any]) -> None:
+    for frames in (1, 3):
+        assert found[f"autoencoder {frames}"]["output"] < 1e-5
+        assert found[f"autoencoder {frames}"]["path"] == "14 padding calls in one step"
+
+
+def test_the_team_code_in_every_form(found: dict[str, Any]) -> None:
+    assert found["team"]["gradient"] < 1e-5
+    assert (found["team"]["items"], found["team"]["unit"]) == (3, "rows")
+    assert found["team beside"]["output"] < 1e-5
+    assert 1e-5 < found["team mixed"]["output"] < 1e-1, "mixed precision is felt, and no more than that"
+    assert found["team data"]["output"] == 0
+    assert "is not the slice that the spec froze" in found["team other data"]["failed"]
+    assert found["team step"]["losses"][-1] < found["team step"]["losses"][0]
+    assert found["team step"]["unit"] == "rows"
+    assert "needs `counts`" in found["team step without counts"]["unsupported"]
+
+
+def test_a_kernel_does_not_run_on_a_cpu_in_silence(found: dict[str, Any]) -> None:
+    assert found["kernel"]["unsupported"] == "a kernel in triton does not run on a CPU"
+
+
+def test_gates_beyond_the_first_export(found: dict[str, Any]) -> None:
+    told = found["dynamic export"]
+    assert (told["holds"], told["shapes"], told["dimensions"]) == (True, 3, 1)
+    assert "one shape only" in found["dynamic export of one shape"]["unsupported"]
+    assert "unsupported" in found["onnx"] or found["onnx"]["holds"]
+    place = found["breaks"]["places"][0]
+    assert (place["file"], place["code"]) == ("team_code.py", "torch._dynamo.graph_break()")
