@@ -183,9 +183,13 @@ def break_places(job: Job, team: Path) -> dict[str, Any]:
 
     module, args, kwargs = job.subject()
     torch._dynamo.reset()
-    with job.ambient():
-        told = torch._dynamo.explain(module)(*args, **kwargs)
-    torch._dynamo.reset()
+    try:
+        with job.ambient():
+            told = torch._dynamo.explain(module)(*args, **kwargs)
+    except Exception as error:  # the figure itself was counted before; only its places are missing
+        return {"places": [], "error": f"{type(error).__name__}: {error}"[:500]}
+    finally:
+        torch._dynamo.reset()
     places = []
     for one in told.break_reasons:
         frame = one.user_stack[-1] if one.user_stack else None

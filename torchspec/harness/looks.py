@@ -56,16 +56,25 @@ def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, 
 
     quantiles = {"latency.first_token_p50": 0.5, "latency.first_token_p95": 0.95}
     if any(cell.needs.wants(metric) for metric in quantiles):
-        seconds = sorted(ask_first_tokens(cell, worker))
+        wanted = [metric for metric in quantiles if cell.needs.wants(metric)]
+        try:
+            seconds = sorted(ask_first_tokens(cell, worker))
+        except Unable as reason:
+            for metric in wanted:
+                cell.run.unsupported(cell.cell, side, metric, reason)
+            wanted = []
         for metric, share in quantiles.items():
-            if cell.needs.wants(metric):
+            if metric in wanted:
                 value = seconds[max(0, math.ceil(share * len(seconds)) - 1)]
                 meter = f"perf_counter, nearest rank of {len(seconds)}"
                 body = cell._sample(side, metric, value, "s", repeat, meter, None, {"seconds": seconds})
                 records.append(("sample", body))
     if cell.needs.wants("fallback.operators"):
-        found = ask("fallbacks")
-        sample("fallback.operators", sum(found["operators"].values()), "dispatch and warnings", found)
+        try:
+            found = ask("fallbacks")
+            sample("fallback.operators", sum(found["operators"].values()), "dispatch and warnings", found)
+        except Unable as reason:
+            cell.run.unsupported(cell.cell, side, "fallback.operators", reason)
     if repeat == 0 and cell.needs.mode == "compile" and cell.needs.wants("compile.graph_breaks"):
         found = ask("break_places")
         sample("compile.graph_breaks.places", len(found["places"]), "dynamo explain", found)

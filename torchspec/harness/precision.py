@@ -16,4 +16,5 @@ def autocast(options: dict[str, Any], device_type: str) -> contextlib.AbstractCo
     chosen = options.get("autocast")
     if not chosen:
         return contextlib.nullcontext()
-    return torch.autocast(device_type, getattr(torch, str(chosen)))
+    mixed: contextlib.AbstractContextManager[Any] = torch.autocast(device_type, getattr(torch, str(chosen)))
+    return mixed

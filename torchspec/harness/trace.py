@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from .trees import tensors
-from .work import Job
+from .work import Job, Unsupported
 
 MOST_NAMED = 40
 #: Operators that bring a value to the host by their nature, and are no fallback.
@@ -58,9 +58,15 @@ def watch(run: Any, device: str) -> dict[str, Any]:
 
 
 def trace_job(job: Job, device: str) -> dict[str, Any]:
-    """What `watch` sees of one step, and what the job itself says of the path it took."""
-    with job.ambient():
-        found = watch(job.step, device)
+    """What `watch` sees of one step, and what the job itself says of the path it took.
+
+    Work that runs but cannot be watched has not failed: {"error", "calls" 0} says so.
+    """
+    try:
+        with job.ambient():
+            found = watch(job.step, device)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"[:500], "calls": 0, "path": None}
     path = job.path_taken(found)
     return {**{key: value for key, value in found.items() if key != "shapes"}, "path": path}
 
@@ -77,6 +83,8 @@ def fallbacks(job: Job, device: str) -> dict[str, Any]:
         torch.set_warn_always(True)
         try:
             seen = watch(job.step, device)
+        except Exception as error:
+            raise Unsupported(f"the work cannot be watched: {type(error).__name__}: {error}") from error
         finally:
             torch.set_warn_always(False)
     told = sorted({str(w.message).splitlines()[0][:300] for w in heard if "fall back" in str(w.message)})
