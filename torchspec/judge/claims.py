@@ -114,7 +114,10 @@ def _one(
         return "not comparable here", reason, finding
     low, high = band(statement)
     text = figures(question, finding)
-    stated = words.figure(statement.form, statement.value, finding.unit)
+    turned = statement.form == "drop"
+    stated = words.figure(
+        "growth" if turned else statement.form, -statement.value if turned else statement.value, finding.unit
+    )
     if low <= finding.low and finding.high <= high:
         return "reproduced", f"{text} on {cell.label}, stated {stated}", finding
     if finding.high < low or finding.low > high:

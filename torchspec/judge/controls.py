@@ -18,7 +18,7 @@ from torchspec.judge import words
 from torchspec.judge.finding import Question, in_form
 from torchspec.judge.pairs import Timed
 from torchspec.judge.records import Evidence, Run
-from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, mean_bounds, nominal_level, visible_shift
+from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, mean_bounds, visible_shift
 from torchspec.judge.timing import Scale, scale_of, side_of, spread_of_equals, stem_of
 from torchspec.model.evidence import Record
 from torchspec.model.plan import Plan
@@ -108,9 +108,7 @@ def _control(question: Question, what: str, planted: float, recorded: Sequence[R
     shown["evidence"] += [seq for pair in found for seq in pair.seqs]
     values = scale.values(found)
     spread = spread_of_equals(scale, timed.pairs("same", None, stem)) if what == "planted" else None
-    alpha = CONFIRM_ALPHA if what == "same" else ALPHA
-    level = nominal_level(alpha, max(2, min(question.first, len(found))), max(question.last, len(found)))
-    bounds = mean_bounds(values, level, spread)
+    bounds = mean_bounds(values, CONFIRM_ALPHA if what == "same" else ALPHA, spread)
     estimate, low, high = in_form(question, scale.out(bounds.mean), scale.out(bounds.low), scale.out(bounds.high))
     visible = math.expm1(min(visible_shift(bounds), 700.0))
     shown |= {"estimate": estimate, "low": low, "high": high, "pairs": len(found), "visible": visible}
@@ -119,8 +117,8 @@ def _control(question: Question, what: str, planted: float, recorded: Sequence[R
 
 
 def _same(shown: dict[str, Any], beyond: bool, scale: Scale) -> Control:
-    form = scale.question.limit.form
-    text = words.figure(form, shown["estimate"], None)
+    estimate = float(shown["estimate"])
+    text = words.percent(-estimate if scale.question.limit.form == "drop" else estimate)
     if beyond:
         reason = (
             f"the baseline against itself is beyond the limit, at {text}: this machine shows changes that are not there"
@@ -133,11 +131,12 @@ def _planted(question: Question, shown: dict[str, Any], beyond: bool) -> Control
     planted = words.percent(float(shown["planted"] or 0.0))
     if beyond:
         return Control("planted", "pass", f"a planted change of {planted} was seen", shown)
-    least = shown["visible"] if math.isfinite(shown["visible"]) else None
-    can = f"; it could have told a change of {words.percent(least)} from none" if least else ""
+    can = f"it could have told a change of {words.percent(shown['visible'])} from none"
+    if not shown["visible"] <= 1.0:
+        can = "it could not have told even twice the time from none"
     reason = (
         f"this machine cannot see {planted} today: a planted change of that size was not told from the limit "
-        f"({question.says}){can}"
+        f"({question.says}); {can}"
     )
     return Control("planted", "fail", reason, shown)
 

@@ -102,25 +102,34 @@ def crossing(bound: limits.Bound, low: float, high: float) -> str:
     return "inside" if low >= bound.value else "beyond" if high < bound.value else "crosses"
 
 
-def better(question: Question, low: float, high: float) -> bool:
-    """The whole interval lies on the good side of no change. Only where there is something to compare with."""
+def better(question: Question, low: float, high: float, *, mirrored: bool = False) -> bool:
+    """The whole interval lies on the good side of no change. Only where there is something to compare with.
+
+    `mirrored` asks for more: as far on the good side as the limit lies on the bad one.
+    """
     if question.scale == "value":
         return False
-    none = 1.0 if question.scale == "ratio" else 0.0
+    least = 1.0 if question.scale == "ratio" else 0.0
+    bound = question.bound
+    if mirrored and bound is not None and bound.value > 0:
+        least = min(1 / bound.value, bound.value) if question.scale == "ratio" else -bound.value
     if question.metric.better == "higher":
-        return low > none
-    return question.metric.better == "lower" and high < none
+        return low > (1 / least if question.scale == "ratio" else -least)
+    return question.metric.better == "lower" and high < least
 
 
 def figures(question: Question, shown: Finding) -> str:
-    """`93.1 MB → 164.2 MB, +76.3 % [+71.0, +80.2]`: the figures of a finding in the terms of its limit's form."""
-    form = "report-change" if question.limit.form == "report" else question.limit.form
+    """`93.1 MB → 164.2 MB, +76.3 % [+71.0, +80.2]`: the figures of a finding. A drop is written as the change it is."""
+    form = {"report": "growth", "drop": "growth", "decrease": "increase"}.get(question.limit.form, question.limit.form)
     estimate = shown.estimate if shown.estimate is not None else math.nan
     low = shown.low if shown.low is not None else estimate
     high = shown.high if shown.high is not None else estimate
+    if question.limit.form in ("drop", "decrease"):
+        estimate, low, high = -estimate, -high, -low
     text = words.figure(form, estimate, shown.unit)
     if not low == high == estimate:
         text += f" {words.interval(form, low, high, shown.unit)}"
     if question.scale == "value" or shown.baseline is None or shown.candidate_value is None:
         return text
-    return f"{words.change(shown.baseline, shown.candidate_value, shown.unit)}, {text}"
+    change = words.change(shown.baseline, shown.candidate_value, shown.unit)
+    return change if low == estimate == high == 0 else f"{change}, {text}"

@@ -24,8 +24,8 @@ from torchspec.model.evidence import Record
 from torchspec.model.plan import Cell, Decision, Gate, Plan
 from torchspec.model.verdict import Judged, Judgement
 
-#: Outcomes that rest on figures, and that a failed control takes back (or explains, where they say nothing anyway).
-_WEIGHED = ("pass", "fail", "inconclusive")
+#: Rules of outcomes that a failed control explains better; pass and fail it takes back whatever their rule.
+_EXPLAINED = ("interval crosses limit", "not confirmed on fresh pairs")
 
 
 def judge_all(
@@ -171,7 +171,8 @@ class _Judge:
         detail = found.detail | _noise(self.evidence, found) | {"controls": {one.what: one.outcome for one in taken}}
         found = replace(found, detail=detail)
         bad = next((one for one in taken if one.outcome != "pass"), None)
-        if found.outcome not in _WEIGHED or bad is None:
+        weighed = found.outcome in ("pass", "fail") or found.rule in _EXPLAINED
+        if not weighed or bad is None:
             return found
         rule = "control failed" if bad.outcome == "fail" else "control not measured"
         seen = f" (measured: {found.reason})"

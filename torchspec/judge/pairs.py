@@ -32,6 +32,7 @@ class Build:
     dropped: int  # rounds with a time that is zero, negative or not a number, or without samples
     items: float
     preempted: int
+    items_unit: str = "items"
     bus_bytes: float | None = None  # of a collective: bytes a call that cross the bus
 
 
@@ -116,6 +117,7 @@ def _build(record: Record) -> Build:
         dropped,
         float(body.get("items") or 1),
         sum(int(v or 0) for v in preempted.values()),
+        str(body.get("items_unit") or "items"),
         float(bus) if bus else None,
     )
 

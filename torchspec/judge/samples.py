@@ -182,7 +182,7 @@ def concluded(question: Question, shown: Finding, low: float, high: float, exact
     """pass, fail or inconclusive by where the interval (on the question's scale) lies; `shown` has the figures."""
     text = figures(question, shown)
     bound = question.bound
-    real = better(question, low, high)
+    real = better(question, low, high, mirrored=not exact)
     if bound is None:
         return replace(shown, outcome="pass", rule="report", improvement=real, reason=f"{text}: reported, not judged")
     place = crossing(bound, low, high)

@@ -139,7 +139,6 @@ def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -
     question = scale.question
     everything = [*measured, *fresh]
     own = Scale(replace(question, limit=replace(question.limit, form="absolute")), None, True)
-    rate = not limits.harm_is_up(question.metric)
     levels = [own.values(everything, side) for side in (0, 1)]
     n = pairing.counted(everything)
     dropped = sum(build.dropped for pair in everything for build in pair.builds)
@@ -153,11 +152,18 @@ def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -
         "",
         baseline=math.exp(math.fsum(levels[0]) / len(everything)),
         candidate_value=math.exp(math.fsum(levels[1]) / len(everything)),
-        unit="1/s" if rate else "s",
+        unit=_unit_of(question, everything),
         n=n | {"confirming_pairs": len(fresh)} if fresh else n,
         detail=detail,
         evidence=tuple(seq for pair in everything for seq in pair.seqs),
     )
+
+
+def _unit_of(question: Question, pairs: Sequence[Pair]) -> str:
+    """Seconds; for a rate, its items a second; for a bus, bytes a second."""
+    if limits.harm_is_up(question.metric):
+        return "s"
+    return "B/s" if question.metric.name == _BUS else f"{pairs[0].builds[0].items_unit}/s"
 
 
 def _too_little(question: Question, measured: Sequence[Pair], base: Finding) -> Finding | None:

@@ -53,6 +53,8 @@ def plain(value: float, unit: str | None, figures: int = 3) -> str:
         if size >= factor or (name in ("ns", "B")):
             digits = 0 if name == "B" else 1 if size / factor >= 100 else 2
             return f"{sign}{size / factor:.{digits}f}{NNBSP}{name}"
+    if size >= 1e4 and unit not in ("1", None, ""):
+        return f"{sign}{size:,.0f}".replace(",", NNBSP) + (f"{NNBSP}{unit}" if unit != "count" else "")
     if unit in ("count", "1", None, ""):
         text = f"{size:.0f}" if size == int(size) and size < 1e6 else f"{size:.{figures}g}"
         return sign + text
@@ -60,18 +62,18 @@ def plain(value: float, unit: str | None, figures: int = 3) -> str:
 
 
 def figure(form: str, value: float, unit: str | None) -> str:
-    """An estimate in the terms of its limit's form."""
-    if form in ("growth", "drop", "report-change"):
+    """An estimate in the terms of its limit's form; a drop is told as growth and a decrease as increase."""
+    if form == "growth":
         return percent(value)
     if form == "speedup":
         return f"{value:.2f}{NNBSP}×"
     text = plain(value, unit)
-    return "+" + text if form in ("increase", "decrease") and value > 0 else text
+    return "+" + text if form == "increase" and value > 0 else text
 
 
 def interval(form: str, low: float, high: float, unit: str | None) -> str:
     """`[−0.6, +1.3]`, ends rounded outward; in per cent without the sign of the unit."""
-    if form in ("growth", "drop", "report-change"):
+    if form == "growth":
         if not (math.isfinite(low) and math.isfinite(high)) or high >= 10:
             return f"[{percent(low)}, {percent(high)}]"
         fine = 1 if max(abs(low), abs(high)) >= 0.0005 else 2

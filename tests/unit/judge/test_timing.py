@@ -196,7 +196,8 @@ def test_throughput_drop_and_its_absolute_values() -> None:
     assert found.rule == "upper bound below limit, confirmed on fresh pairs"
     assert found.estimate == pytest.approx(1 - math.exp(-0.1), abs=0.005)
     assert found.baseline == pytest.approx(64_000, rel=0.01)
-    assert found.unit == "1/s"
+    assert found.unit == "calls/s"
+    assert "calls/s, −9.6" in found.reason
     assert judged([0.001, -0.002, 0.0005], line=line).outcome == "pass"
     faster = judged([-0.1, -0.101, -0.102], line=line)
     assert (faster.outcome, faster.improvement) == ("pass", True)
@@ -295,3 +296,28 @@ def test_a_report_has_figures_and_no_vote() -> None:
     assert (found.outcome, found.contribution, found.rule) == ("pass", None, "report")
     assert found.estimate == pytest.approx(0.0, abs=0.005)
     assert found.low is not None
+
+
+def test_a_control_of_two_pairs_is_held_to_one_look() -> None:
+    line = gate("latency.p50", "growth", "<=", 0.05, sees=0.10)
+    made = book(line)
+    made.pairs([0.002, -0.003], stage="same", seed=11)
+    made.pairs([math.log(1.10), math.log(1.11)], stage="planted", planted=0.10, seed=12)
+    made.pairs([0.001, -0.002, 0.0005])
+    made.done()
+    assert made.only().outcome == "pass"
+    blind = book(line)
+    blind.pairs([0.2, -0.3], stage="same", seed=11)
+    blind.pairs([math.log(1.10), math.log(0.8)], stage="planted", planted=0.10, seed=12)
+    blind.pairs([0.001, -0.002, 0.0005])
+    blind.done()
+    found = blind.only()
+    assert found.rule == "control failed"
+    assert "it could not have told even twice the time from none" in found.reason or "could have told" in found.reason
+
+
+def test_too_few_samples_of_a_tail_are_the_reason_even_where_the_control_saw_nothing() -> None:
+    made = book(gate("latency.p95", "growth", "<=", 0.05))
+    made.pairs([0.0, 0.001], samples=2)
+    made.done()
+    assert made.only().rule == "too few samples for a tail"
