@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,54 @@ def build_plan(
         files=files,
         meta={},
     )
+
+
+RANKS_QUICK = Budget(
+    cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=1, rounds=3, block_ms=2.0, timeout_s=90.0
+)
+
+
+def build_ranks_plan(
+    workloads: list[tuple[str, str, str, dict[str, Any]]],
+    limits: dict[str, Limit],
+    options: dict[str, Any] | None = None,
+) -> Plan:
+    """A plan of the backend distributed with one gate a metric on all of its cells."""
+    plan = build_plan(workloads, budget=RANKS_QUICK, backends=("distributed",), options=options)
+    ranks = tuple(sorted({cell.axes["ranks"] for cell in plan.cells}))
+    cells = tuple(cell.id for cell in plan.cells)
+    gates = tuple(
+        Gate(name, "all", name, limit, None, None, None, "defer", None, cells, name) for name, limit in limits.items()
+    )
+    backend = Backend("distributed", "required", 1, over="cpu", ranks=ranks, launcher="torchrun")
+    return replace(plan, backends=(backend,), gates=(*plan.gates, *gates))
+
+
+def listening_ports(pids: list[int]) -> set[int]:
+    """Ports that these processes listen on (from the system's table of sockets and the processes' open files)."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(link)
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            parts = line.split()
+            if parts[3] == "0A" and parts[9] in inodes:
+                ports.add(int(parts[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+@pytest.fixture
+def ranks_plan() -> Callable[..., Plan]:
+    return build_ranks_plan
+
+
+@pytest.fixture
+def ports_of() -> Callable[[list[int]], set[int]]:
+    return listening_ports
 
 
 @pytest.fixture

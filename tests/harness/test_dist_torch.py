@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,12 @@ from torchspec.harness.dist_launch import Launch, LaunchFailed
 from torchspec.harness.dist_processes import LAUNCH_TOKEN, processes_with_token
 from torchspec.judge import judge
 from torchspec.model.codec import schema_errors
-from torchspec.model.plan import Backend, Budget, Gate, Limit, Plan
+from torchspec.model.plan import Limit, Plan
 
 pytestmark = pytest.mark.torch
 
 HOLDS = Limit("holds", None, None, None, "holds")
 SMALL = {"layers": 2, "hidden": 32, "batch": 4, "dtype": "float32"}
-BUDGET = Budget(cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=1, rounds=3, block_ms=2.0, timeout_s=90.0)
 PLANTING = """
 import importlib.util, json, sys
 from pathlib import Path
@@ -39,23 +37,6 @@ harness.RankRun.planted_faults = json.loads(sys.argv[2])
 plan = harness.Embedded(json.loads(harness.PLAN_TEXT), harness.TEAM_FILES, harness.PLAN_DIGEST, Path(sys.argv[1]))
 raise SystemExit(harness.main(sys.argv[3:], plan))
 """
-
-
-def ranks_plan(
-    make_plan: Callable[..., Plan],
-    workloads: list[tuple[str, str, str, dict[str, Any]]],
-    limits: dict[str, Limit],
-    options: dict[str, Any] | None = None,
-) -> Plan:
-    """A plan of the backend distributed with one gate a metric on all of its cells."""
-    plan = make_plan(workloads, budget=BUDGET, backends=("distributed",), options=options)
-    ranks = tuple(sorted({cell.axes["ranks"] for cell in plan.cells}))
-    cells = tuple(cell.id for cell in plan.cells)
-    gates = tuple(
-        Gate(name, "all", name, limit, None, None, None, "defer", None, cells, name) for name, limit in limits.items()
-    )
-    backend = Backend("distributed", "required", 1, over="cpu", ranks=ranks, launcher="torchrun")
-    return replace(plan, backends=(backend,), gates=(*plan.gates, *gates))
 
 
 def left(evidence: Path) -> list[int]:
@@ -107,10 +88,10 @@ def measure(
 
 @pytest.fixture
 def jobs(
-    tmp_path: Path, make_plan: Callable[..., Plan], harness_file: Callable[..., Path], candidate_python: Path
+    tmp_path: Path, ranks_plan: Callable[..., Plan], harness_file: Callable[..., Path], candidate_python: Path
 ) -> Iterator[Callable[..., Launch]]:
     """Starts jobs of the candidate's interpreter; whatever is left of them is an error."""
-    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
+    plan = ranks_plan([("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
     harness = harness_file(plan)
     started: list[Launch] = []
 
@@ -130,27 +111,10 @@ def jobs(
         assert processes_with_token(job.token) == []
 
 
-def ports_of(pids: list[int]) -> set[int]:
-    """Ports that these processes listen on (from the system's table of sockets and the processes' open files)."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            target = os.readlink(link)
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
-    ports = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            parts = line.split()
-            if parts[3] == "0A" and parts[9] in inodes:
-                ports.add(int(parts[1].rsplit(":", 1)[1], 16))
-    return ports
-
-
 # A job ends whole.
 
 
-def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs):
+def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs, ports_of):
     job = jobs()
     ready = job.ready(120)
     assert [peer.rank for peer in job.current()] == [0, 1]
@@ -199,8 +163,8 @@ def test_a_killed_launcher_takes_its_ranks_along(jobs):
         job.ask("block", 60, name="absent", calls=1, samples=1, plants=[])
 
 
-def test_a_killed_driver_takes_everything_along(tmp_path, make_plan, harness_file, baseline_python, candidate_python):
-    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
+def test_a_killed_driver_takes_everything_along(tmp_path, ranks_plan, harness_file, baseline_python, candidate_python):
+    plan = ranks_plan([("train", "fsdp2", "train", {**SMALL, "ranks": 2})], {})
     evidence = tmp_path / "evidence"
     argv = [sys.executable, str(harness_file(plan)), "pair", "--baseline", str(baseline_python)]
     argv += ["--candidate", str(candidate_python), "--evidence", str(evidence)]
@@ -221,10 +185,10 @@ def test_a_killed_driver_takes_everything_along(tmp_path, make_plan, harness_fil
 
 
 @pytest.mark.slow
-def test_a_wrong_sum_and_a_dropped_barrier_are_caught(make_plan, measure):
+def test_a_wrong_sum_and_a_dropped_barrier_are_caught(ranks_plan, measure):
     axes = {"bytes": 4096, "dtype": "float32", "ranks": 2}
     rows = [(op, "collective", "infer", {**axes, "operation": op}) for op in ("all_reduce", "all_gather", "barrier")]
-    plan = ranks_plan(make_plan, rows, {"collective.correct": HOLDS})
+    plan = ranks_plan(rows, {"collective.correct": HOLDS})
     faults = [{"fault": "wrong_sum", "rank": 1}, {"fault": "barrier_dropped", "one_in": 3, "seed": 5}]
     found = measure(plan, faults)
     cells = {cell.workload: cell.id for cell in plan.cells}
@@ -241,9 +205,9 @@ def test_a_wrong_sum_and_a_dropped_barrier_are_caught(make_plan, measure):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_the_baseline_cannot_read_is_caught(make_plan, measure):
+def test_a_checkpoint_that_the_baseline_cannot_read_is_caught(ranks_plan, measure):
     limits = {f"checkpoint.{name}": HOLDS for name in ("candidate_to_baseline", "baseline_to_candidate")}
-    plan = ranks_plan(make_plan, [("train", "fsdp2", "train", {**SMALL, "ranks": 2})], limits)
+    plan = ranks_plan([("train", "fsdp2", "train", {**SMALL, "ranks": 2})], limits)
     found = measure(plan, [{"fault": "foreign_checkpoint"}])
     (cell,) = [cell.id for cell in plan.cells]
     assert found.outcomes["checkpoint.candidate_to_baseline", cell].outcome == "fail"
@@ -252,12 +216,12 @@ def test_a_checkpoint_that_the_baseline_cannot_read_is_caught(make_plan, measure
 
 
 @pytest.mark.slow
-def test_a_rank_that_sleeps_is_seen_as_waiting_and_named(make_plan, measure):
+def test_a_rank_that_sleeps_is_seen_as_waiting_and_named(ranks_plan, measure):
     limits = {
         "comm.wait": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
         "step.time": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
     }
-    plan = ranks_plan(make_plan, [("train", "ddp", "train", {**SMALL, "ranks": 2})], limits)
+    plan = ranks_plan([("train", "ddp", "train", {**SMALL, "ranks": 2})], limits)
     found = measure(plan, [{"fault": "rank_sleeps", "rank": 1, "seconds": 0.3}])
     (cell,) = [cell.id for cell in plan.cells]
     assert found.outcomes["comm.wait", cell].outcome == "fail"
@@ -270,8 +234,8 @@ def test_a_rank_that_sleeps_is_seen_as_waiting_and_named(make_plan, measure):
 
 
 @pytest.mark.slow
-def test_a_rank_that_dies_fails_the_cell_by_name(make_plan, measure):
-    plan = ranks_plan(make_plan, [("train", "ddp", "train", {**SMALL, "ranks": 2})], {})
+def test_a_rank_that_dies_fails_the_cell_by_name(ranks_plan, measure):
+    plan = ranks_plan([("train", "ddp", "train", {**SMALL, "ranks": 2})], {})
     found = measure(plan, [{"fault": "rank_dies", "rank": 1, "step": 1}])
     (cell,) = [cell.id for cell in plan.cells]
     failures = found.of("side.failed", cell=cell)
@@ -286,10 +250,10 @@ def test_a_rank_that_dies_fails_the_cell_by_name(make_plan, measure):
 
 
 @pytest.mark.slow
-def test_late_dead_missing_and_slow_ranks(make_plan, measure):
+def test_late_dead_missing_and_slow_ranks(ranks_plan, measure):
     names = ("rank_missing", "rank_late", "rank_dead", "slow_rank_named")
     axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
-    plan = ranks_plan(make_plan, [("reduce", "collective", "infer", axes)], {f"collective.{n}": HOLDS for n in names})
+    plan = ranks_plan([("reduce", "collective", "infer", axes)], {f"collective.{n}": HOLDS for n in names})
     found = measure(plan)
     facts = found.of("fact")
     assert {(one["metric"].split(".")[1], one["side"]): one["error"] for one in facts} == {
@@ -302,14 +266,14 @@ def test_late_dead_missing_and_slow_ranks(make_plan, measure):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fsdp2", "ddp"])
-def test_checkpoints_and_recovery_of_both_versions(make_plan, measure, kind):
+def test_checkpoints_and_recovery_of_both_versions(ranks_plan, measure, kind):
     names = ("candidate_to_baseline", "baseline_to_candidate", "reshard", "resume", "truncated")
     limits = {f"checkpoint.{name}": HOLDS for name in names} | {"recovery.rank_killed": HOLDS}
     limits |= {
         "loss.one_rank": Limit("absolute", "<=", 1e-5, "1", "<= 1e-5"),
         "loss.optimizer_one_rank": Limit("absolute", "<=", 1e-2, "1", "<= 1e-2"),
     }
-    plan = ranks_plan(make_plan, [("train", kind, "train", {**SMALL, "ranks": 2})], limits)
+    plan = ranks_plan([("train", kind, "train", {**SMALL, "ranks": 2})], limits)
     found = measure(plan)
     assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == dict.fromkeys(
         ["runs", *limits], "pass"
@@ -322,10 +286,10 @@ def test_checkpoints_and_recovery_of_both_versions(make_plan, measure, kind):
 
 
 @pytest.mark.slow
-def test_what_a_version_or_machine_lacks_is_unsupported_with_its_error(make_plan, measure):
+def test_what_a_version_or_machine_lacks_is_unsupported_with_its_error(ranks_plan, measure):
     axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
     limits = {"collective.correct": HOLDS}
-    plan = ranks_plan(make_plan, [("reduce", "collective", "infer", axes)], limits, {"transport": "nccl"})
+    plan = ranks_plan([("reduce", "collective", "infer", axes)], limits, {"transport": "nccl"})
     found = measure(plan)
     (cell,) = [cell.id for cell in plan.cells]
     assert found.outcomes["collective.correct", cell].outcome == "not_run"
