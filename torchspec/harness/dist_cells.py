@@ -43,6 +43,7 @@ class RankCells:
             comparisons += cell.needs.comparisons
             if not cell.needs.comparisons:
                 self.run.cell_done(cell.cell, "measured", None)
+        self.run.settled = self.run.rank_counts([one.cell for one in comparisons]) if comparisons else None
         return comparisons
 
     def _round(self, repeat: int) -> None:

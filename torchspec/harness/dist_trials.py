@@ -11,7 +11,7 @@ from typing import Any
 
 from .dist_cell import RankCell
 from .dist_launch import Launch, LaunchFailed
-from .dist_worker import RankRun
+from .dist_worker import RankRun, RankWorker
 from .supervise import Unable, WorkerFailed
 
 RECOVERY_METRICS = ("recovery.rank_killed", "recovery.time")
@@ -32,6 +32,14 @@ SLOW_S = 0.1
 RARELY_S = 6.0
 
 
+def started_together(run: RankRun, sides: list[str], purpose: str, count: int, **options: Any) -> dict[str, RankWorker]:
+    """A job a side, both starting at once; the trials themselves come one after the other."""
+    workers = {side: run.start_ranks(side, purpose, [count], **options) for side in sides}
+    for worker in workers.values():
+        worker.send("hello")
+    return workers
+
+
 class RecoveryTrials:
     """One cell's recovery on both sides, in turn; `recovery.time` needs three trials a side, the fact alone one."""
 
@@ -43,10 +51,15 @@ class RecoveryTrials:
         if not any(wants(metric) for metric in RECOVERY_METRICS):
             return
         for repeat in range(RECOVERY_REPEATS if wants("recovery.time") else 1):
-            for side in self.run.sides:
-                if self._missing(side, repeat):
+            sides = [side for side in self.run.sides if self._missing(side, repeat)]
+            workers = started_together(self.run, sides, f"recovery{repeat}", self.cell.count, restarts=1)
+            try:
+                for side in sides:
                     self.run.progress.event("doing", what=f"recovery, trial {repeat + 1}", side=side)
-                    self._tried(side, repeat)
+                    self._tried(side, repeat, workers[side])
+            finally:
+                for worker in workers.values():
+                    worker.kill()
 
     def _missing(self, side: str, repeat: int) -> bool:
         key = {"cell": self.cell.cell, "side": side, "against": None}
@@ -58,10 +71,10 @@ class RecoveryTrials:
         )
         return not (fact and timed)
 
-    def _tried(self, side: str, repeat: int) -> None:
+    def _tried(self, side: str, repeat: int, worker: RankWorker) -> None:
         """One trial. A job that does not come back is what the fact is about, not an error of the tool."""
         try:
-            found = self._trial(side, repeat)
+            found = self._trial(side, repeat, worker)
         except Unable as reason:
             for metric in RECOVERY_METRICS:
                 if self.cell.needs.wants(metric):
@@ -81,14 +94,13 @@ class RecoveryTrials:
             records.append(("sample", {**sample[1], "process": "fresh"}))
         self.run.write_all(records)
 
-    def _trial(self, side: str, repeat: int) -> dict[str, Any]:
+    def _trial(self, side: str, repeat: int, worker: RankWorker) -> dict[str, Any]:
         count, run = self.cell.count, self.run
         root = run.scratch / "recovery" / f"{self.cell.cell}-{side}-{repeat}"
-        worker = run.start_ranks(side, f"recovery{repeat}", [count], restarts=1)
         frozen = str(run.frozen_file(self.cell.cell))
         opening = {"name": "own", "cell": self.cell.cell, "frozen": frozen}
         try:
-            worker.ask("hello", run.start_timeout_s)
+            worker.receive(run.start_timeout_s)
             worker.ask("open", run.timeout_s, **opening)
             job = worker.job(count)
             plan = {"name": "own", "root": str(root), "steps": RECOVERY_STEPS, "every": RECOVERY_EVERY}
@@ -97,7 +109,7 @@ class RecoveryTrials:
             except LaunchFailed as failure:
                 raise worker.as_worker_failed(failure, job) from failure
         finally:
-            worker.close()
+            worker.kill()
             shutil.rmtree(root, ignore_errors=True)
 
     def _lose_and_recover(self, job: Launch, plan: dict[str, Any], opening: dict[str, Any]) -> dict[str, Any]:
@@ -148,34 +160,40 @@ class FaultTrials:
     def all(self) -> None:
         for count in sorted({cell.count for cell in self.cells}):
             cells = [cell for cell in self.cells if cell.count == count]
-            for side in self.run.sides:
-                todo = [
-                    (cell, m)
-                    for cell in cells
-                    for m in FAULT_FACTS
-                    if cell.needs.wants(m) and self._open(cell, m, side)
-                ]
-                if todo:
-                    self._side(side, count, todo)
+            todo = {side: self._todo(cells, side) for side in self.run.sides}
+            sides = [side for side, facts in todo.items() if facts]
+            if count < 2:
+                for side in sides:
+                    self._alone(side, todo[side])
+                continue
+            workers = started_together(self.run, sides, "faults", count, monitor_s=RARELY_S, join=False)
+            try:
+                for side in sides:
+                    self._side(side, workers[side], count, todo[side])
+            finally:
+                for worker in workers.values():
+                    worker.kill()
+
+    def _todo(self, cells: list[RankCell], side: str) -> list[tuple[RankCell, str]]:
+        return [(cell, m) for cell in cells for m in FAULT_FACTS if cell.needs.wants(m) and self._open(cell, m, side)]
 
     def _open(self, cell: RankCell, metric: str, side: str) -> bool:
         return not self.run.past.has("fact", cell=cell.cell, side=side, metric=metric, against=None)
 
-    def _side(self, side: str, count: int, todo: list[tuple[RankCell, str]]) -> None:
-        if count < 2:
-            for cell, metric in todo:
-                reason = Unable(f"one rank has no other to wait for: {metric} needs `at ranks 2` or more", "backend")
-                self.run.unsupported(cell.cell, side, metric, reason)
-            return
+    def _alone(self, side: str, todo: list[tuple[RankCell, str]]) -> None:
+        for cell, metric in todo:
+            reason = Unable(f"one rank has no other to wait for: {metric} needs `at ranks 2` or more", "backend")
+            self.run.unsupported(cell.cell, side, metric, reason)
+
+    def _side(self, side: str, worker: RankWorker, count: int, todo: list[tuple[RankCell, str]]) -> None:
         self.run.progress.event("doing", what=f"late, dead and missing ranks of {count}", side=side)
-        found = self._trials(side, count)
+        found = self._trials(worker, count)
         for cell, metric in todo:
             self.run.write(*cell.fact(side, metric, {**found[metric], "world": count}))
 
-    def _trials(self, side: str, count: int) -> dict[str, dict[str, Any]]:
+    def _trials(self, worker: RankWorker, count: int) -> dict[str, dict[str, Any]]:
         """Every fact of one side; a trial that hangs fails its own fact and those behind it."""
         found: dict[str, dict[str, Any]] = {}
-        worker = self.run.start_ranks(side, "faults", [count], monitor_s=RARELY_S, join=False)
         try:
             job = worker.job(count)
             found["collective.rank_missing"] = self._missing(job)

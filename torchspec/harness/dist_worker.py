@@ -32,8 +32,9 @@ class RankWorker(Worker):
 
     def __init__(
         self, run: Run, side: str, name: str, env: dict[str, str], counts: list[int], settings: dict[str, Any],
-        restarts: int = 0, monitor_s: float = 0.1,
+        restarts: int = 0, monitor_s: float = 0.1, alone: bool = False,
     ) -> None:  # fmt: skip
+        self.alone = alone  # makes things for all cells in its one job, whatever their rank count
         self.run, self.side, self.name, self.env, self.counts = run, side, name, env, counts
         self.settings, self.restarts, self.monitor_s = settings, restarts, monitor_s
         self.cache = Path(env["TORCHINDUCTOR_CACHE_DIR"]).parent
@@ -93,9 +94,8 @@ class RankWorker(Worker):
 
     def count_of(self, arguments: dict[str, Any]) -> int:
         """The rank count that a request is for: its cell's, its name's, or the first there is."""
-        if "cell" in arguments:
-            count = int(self.run.embedded.cells[arguments["cell"]]["axes"].get("ranks", 1))
-            return count if count in self.counts else self.counts[0]
+        if "cell" in arguments and not self.alone:
+            return int(self.run.embedded.cells[arguments["cell"]]["axes"].get("ranks", 1))
         return self._names.get(arguments.get("name", ""), self.counts[0])
 
     # Worker's promises.
@@ -220,8 +220,13 @@ class RankRun(Run):
     #: side -> faults that a test plants in its jobs: {"fault": name, "rank": which, ...}. Nothing else sets it.
     planted_faults: ClassVar[dict[str, list[dict[str, Any]]]] = {}
 
+    #: The rank counts of what is still to be timed, once that is known.
+    settled: list[int] | None = None
+
     def rank_counts(self, cells: list[str] | None = None) -> list[int]:
-        """The rank counts of these cells (default: all), the largest first."""
+        """The rank counts of these cells (default: those that were settled, or all), the largest first."""
+        if cells is None and self.settled is not None:
+            return self.settled
         known = self.embedded.cells
         counts = {int(known[cell]["axes"].get("ranks", 1)) for cell in (known if cells is None else cells)}
         return sorted(counts, reverse=True) or [1]
@@ -262,6 +267,6 @@ class RankRun(Run):
         name, env = self.prepared(side, purpose, cache, timing, extra or {})
         counts = self.rank_counts()
         few = counts[-1:] if purpose in ("hello", "freeze") else counts  # what one rank can say or make
-        worker = RankWorker(self, side, name, env, few, self.settings_of(side))
+        worker = RankWorker(self, side, name, env, few, self.settings_of(side), alone=purpose == "freeze")
         self.keep(worker)
         return worker
