@@ -136,6 +136,12 @@ def test_a_whole_run_gives_every_figure(
             (side, "determinism.output", True) for side in ("baseline", "candidate")
         }
     assert samples[plan.cells[1].id, "candidate", "error.gradient_max_abs", "baseline"] == 1
+    for body in of_kind(held, "sample"):
+        if body["metric"] == "memory.driver_peak":
+            detail = body["detail"]
+            assert 0 <= detail["first_step"] <= body["value"]
+            assert detail["later_step"] >= 0
+            assert detail["modules_imported"] >= 0
     steps = of_kind(held, "rehearsal.step")
     assert {b["step"] for b in steps} == {"restore", "smoke", "reload.checkpoint"}
     assert all(b["ok"] for b in steps), steps

@@ -207,11 +207,14 @@ class FreshCell:
         if needs.memory:
             if needs.wants("latency.first_call") and not opened["compiles"]:
                 records += self._first_call_elsewhere(side, repeat)
-            peaks = worker.ask("memory", limit, name="own", steps=MEMORY_STEPS, wanted=needs.memory)["peaks"]
+            answer = worker.ask("memory", limit, name="own", steps=MEMORY_STEPS, wanted=needs.memory)
+            peaks, notes = answer["peaks"], answer["notes"]
             for metric in needs.memory:
                 if metric in peaks:
                     unit = "1" if metric == "memory.fragmentation" else "bytes"
-                    sample(metric, peaks[metric][0], unit, peaks[metric][1], steps=MEMORY_STEPS)
+                    sample(
+                        metric, peaks[metric][0], unit, peaks[metric][1], steps=MEMORY_STEPS, **notes.get(metric, {})
+                    )
                 else:
                     why = f"this device gives no {metric}"
                     self.run.unsupported(cell, side, metric, Unable(why, "backend"))

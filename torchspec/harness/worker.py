@@ -161,7 +161,8 @@ class Bench:
     def memory(self, name: str, steps: int, wanted: list[str]) -> dict[str, Any]:
         job = self.jobs[name]
         with job.ambient():
-            return {"peaks": {k: list(v) for k, v in self.device.memory(job.step, steps, set(wanted)).items()}}
+            peaks = {k: list(v) for k, v in self.device.memory(job.step, steps, set(wanted)).items()}
+            return {"peaks": peaks, "notes": self.device.notes}
 
     def trace(self, name: str) -> dict[str, Any]:
         """Which operators one step calls and what path it took. Seeds first, so that a repeat is the same step."""
