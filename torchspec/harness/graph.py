@@ -6,6 +6,7 @@ comes back as a stage and an error, since it is the answer and not an accident.
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -115,21 +116,54 @@ def export_job(job: Job, path: Path) -> dict[str, Any]:
     return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
 
 
+class LoggedErrors(logging.Handler):
+    """Errors that torch logs while it goes on to raise another one, which says less. Used as a context."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.causes: list[BaseException] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        while error is not None and error.__cause__ is not None:
+            error = error.__cause__
+        if error is not None:
+            self.causes.append(error)
+
+    def __enter__(self) -> LoggedErrors:
+        logging.getLogger("torch.export").addHandler(self)
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        logging.getLogger("torch.export").removeHandler(self)
+
+    def told(self, error: BaseException) -> str:
+        """`error`, led by the first sentence of its cause where one was logged."""
+        own = f"{type(error).__name__}: {error}"
+        if not self.causes or self.causes[0] is error:
+            return own[:2000]
+        cause = self.causes[0]
+        first = str(cause).split(". ", 1)[0].split("\n", 1)[0]
+        return f"{type(cause).__name__}: {first[:300]} ({own})"[:2000]
+
+
 def reload_job(job: Job, path: Path) -> dict[str, Any]:
     """Loads an exported file, runs it on the job's inputs and compares with the job's own output."""
     import torch
 
     _, args, kwargs = job.subject()
     stage, start = "load", time.perf_counter()
+    logged = LoggedErrors()
     try:
-        loaded = torch.export.load(str(path))
+        with logged:
+            loaded = torch.export.load(str(path))
         stage = "run"
         with torch.no_grad():
             given = tensors(loaded.module()(*args, **kwargs))
         stage = "compare"
         found = close_enough(given, tensors(job.forward()))
     except Exception as error:
-        return {"holds": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:2000]}
+        return {"holds": False, "stage": stage, "error": logged.told(error)}
     seconds = time.perf_counter() - start
     why = None if found["same"] else "the loaded program gives another output"
     return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
