@@ -94,7 +94,7 @@ class Work:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.kind:
+        if vars(cls).get("kind"):  # its own: a class between a kind and its subclasses takes no kind's place
             KINDS[cls.kind] = cls
 
     def __init__(self, task: Task) -> None:
