@@ -1,1 +1,4 @@
-"""The ground floor: diagnostics, codes, canonical JSON and digests, resources. Imports nothing of torchspec above it."""
+"""The ground floor: diagnostics, codes, canonical JSON and digests, resources.
+
+Imports nothing of torchspec above it.
+"""
