@@ -1,7 +1,7 @@
 """How long the language takes, against `python -c pass` in the same run: `python tests/bench/language.py`.
 
 Prints the ratios of `--version` and of `check` on a spec of 300 lines, then the time and peak memory of compiling
-matrices of 1,250 to 10,000 cells to a plan. The best of several runs counts: what is above it is other work on the machine.
+matrices of 1,250 to 10,000 cells to a plan. The best of several runs counts: the rest is other work on the machine.
 """
 
 from __future__ import annotations
