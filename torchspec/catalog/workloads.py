@@ -105,7 +105,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     ),
     WorkloadKind(
         "operator",
-        "one torch operator by its dotted name",
+        "one torch operator by its dotted name; each other line of the shape is an argument of that name",
         ("infer", "train", "compile"),
         ("infer",),
         (
