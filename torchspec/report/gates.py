@@ -14,7 +14,7 @@ from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.forest import other_blocks, timing_blocks
 from torchspec.report.language import join, plain, soft, strong
-from torchspec.report.names import DECISION_MEANINGS, OUTCOME_MEANINGS, decision_mark, family, outcome_mark
+from torchspec.report.names import DECISION_MEANINGS, FOUND, OUTCOME_MEANINGS, decision_mark, family, outcome_mark
 from torchspec.report.rows import gate_name, short
 
 TIMING = ("latency", "throughput", "step")
@@ -48,13 +48,7 @@ def section(ctx: Context, candidate: str, backend: str) -> Section:
 def _heading(ctx: Context, judged: Sequence[Judgement], where: str) -> str:
     t = ctx.t
     n = {o: sum(j.outcome == o for j in judged) for o in ("fail", "error", "inconclusive", "not_run", "pass")}
-    words = {
-        "fail": ("{n} fails", "{n} fail"),
-        "error": ("{n} ended in an error", "{n} ended in an error"),
-        "inconclusive": ("{n} is inconclusive", "{n} are inconclusive"),
-        "not_run": ("{n} was not run", "{n} were not run"),
-    }
-    parts = [t.counted(n[o], *both) for o, both in words.items() if n[o]]
+    parts = [t.counted(n[o], *both) for o, both in FOUND.items() if n[o]]
     if not parts:
         return t.text("Gates on {where}: all {n} pass", where=where, n=n["pass"])
     return t.text("Gates on {where}: {found}, {n} in all", where=where, n=len(judged), found=", ".join(parts))

@@ -23,6 +23,7 @@ MARKS = {
     "not_reproduced": "≠ {}",
     "not_comparable": "○ {}",
 }
+LEDGER = "ledger.jsonl"  # beside memo.md in a sealed memo
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&$])")
 _LINK_START = re.compile(r"(?i)\b(https?|ftp|mailto|file|javascript|data|xmpp)(:)|\b(www)(\.)")
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
@@ -62,7 +63,9 @@ def code_span(value: str, *, in_table: bool = False) -> str:
 def span(value: Span, *, in_table: bool = False) -> str:
     if value.style == "code":
         return code_span(value.text, in_table=in_table)
-    if value.style == "link" and value.href:
+    if value.style == "link" and value.href == "#evidence":
+        return f"[{text(value.text)}]({LEDGER})"
+    if value.style == "link" and value.href and not value.href.startswith("#"):
         return f"[{text(value.text)}]({address(value.href)})"
     escaped = text(value.text)
     if value.style == "strong":

@@ -99,7 +99,25 @@ CLAIMS = {
     "not comparable here": ("not_comparable", "not comparable here"),
 }
 
+#: how many of what a judgement rests on, one and many
+SAMPLES = {
+    "pairs": ("{n} pair", "{n} pairs"),
+    "builds": ("{n} build", "{n} builds"),
+    "rounds": ("{n} round", "{n} rounds"),
+    "iterations": ("{n} call", "{n} calls"),
+    "repeats": ("{n} repeat", "{n} repeats"),
+    "processes": ("{n} process", "{n} processes"),
+    "values": ("{n} value", "{n} values"),
+}
+#: how many gates ended otherwise than pass, one and many
+FOUND = {
+    "fail": ("{n} fails", "{n} fail"),
+    "error": ("{n} ended in an error", "{n} ended in an error"),
+    "inconclusive": ("{n} is inconclusive", "{n} are inconclusive"),
+    "not_run": ("{n} was not run", "{n} were not run"),
+}
 STATUSES = {"confirmatory": "confirmatory", "exploratory": "exploratory"}
+RUNS = {w: w for w in ("completed", "interrupted", "failed", "no end recorded")}
 WAIVERS = {"in effect": "in effect", "expired": "expired", "void": "void", "not needed": "not needed"}
 STEPS = {
     "restore": "restore the baseline",

@@ -10,7 +10,7 @@ from torchspec.model.verdict import Judgement
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, evidence_words
 from torchspec.report.language import code, join, soft
-from torchspec.report.names import RULES, capital, metric_name, outcome_mark
+from torchspec.report.names import RULES, SAMPLES, capital, metric_name, outcome_mark
 
 
 def short(ctx: Context, j: Judgement) -> str:
@@ -40,16 +40,7 @@ def gate_name(ctx: Context, gate: Gate) -> str:
 def samples(ctx: Context, j: Judgement) -> str:
     """ "8 pairs, 4 builds" """
     t = ctx.t
-    words = {
-        "pairs": ("{n} pair", "{n} pairs"),
-        "builds": ("{n} build", "{n} builds"),
-        "rounds": ("{n} round", "{n} rounds"),
-        "iterations": ("{n} call", "{n} calls"),
-        "repeats": ("{n} repeat", "{n} repeats"),
-        "processes": ("{n} process", "{n} processes"),
-        "values": ("{n} value", "{n} values"),
-    }
-    parts = [t.counted(n, *words[k]) for k, n in (j.n or {}).items() if k in words and n]
+    parts = [t.counted(n, *SAMPLES[k]) for k, n in (j.n or {}).items() if k in SAMPLES and n]
     return ", ".join(parts)
 
 

@@ -9,7 +9,8 @@ from torchspec.model.verdict import WaiverUse
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, day, evidence_words, minute
 from torchspec.report.language import clip, code, join, link, plain, soft, strong
-from torchspec.report.names import WAIVERS
+from torchspec.report.names import RUNS, WAIVERS
+from torchspec.report.rows import rule_words
 
 CONFIRMED = 0.01  # how often chance alone confirms a failure of timing on fresh pairs
 
@@ -23,7 +24,8 @@ def limits_of_it(ctx: Context) -> Section:
     for j in ctx.verdict.judgements:
         if j.outcome == "not_run":
             cell = ctx.cells[j.cell]
-            place = (cell.backend, clip(j.reason, 240))
+            why = clip(j.reason, 240) if t.code == "en" else rule_words(ctx, j) or t.text("no evidence")
+            place = (cell.backend, why)
             missing[place] += 1
             named.setdefault(place, {})[cell.workload] = None
     rows = [
@@ -304,7 +306,10 @@ def runs(ctx: Context) -> Section:
                     minute(str(r.get("started") or r.get("start") or r.get("time") or "")),
                     sub=soft(numbers.duration(float(wall), locale=t.locale) if isinstance(wall, int | float) else ""),
                 ),
-                build.cell(plain(status), sub=soft(clip(str(r.get("reason") or ""), 200))),
+                build.cell(
+                    plain(t.text(RUNS[status]) if status in RUNS else status),
+                    sub=soft(clip(str(r.get("reason") or ""), 200)),
+                ),
                 done,
                 build.cell(code(commit), sub=soft(machine)),
             )
