@@ -48,7 +48,7 @@ def render(
     folder: Path,
     *,
     templates: Path | None = None,
-    attachments: Mapping[str, bytes] | None = None,
+    attachments: Mapping[str, bytes | str] | None = None,
 ) -> dict[str, Path]:
     """Write the four files into `folder` (made if needed), each whole or not at all; returns them by name.
 
@@ -108,11 +108,14 @@ def pdf_of(
     memo: Memo,
     *,
     templates: Path | None = None,
-    attachments: Mapping[str, bytes] | None = None,
+    attachments: Mapping[str, bytes | str] | None = None,
     refused: list[str] | None = None,
 ) -> bytes:
     """memo.pdf as bytes: the same words, paged; the same memo gives the same bytes on the same system libraries."""
-    described = [(name, _about(name), data) for name, data in (attachments or {}).items()]
+    described = [
+        (name, _about(name), data.encode() if isinstance(data, str) else data)
+        for name, data in (attachments or {}).items()
+    ]
     resources = packaged_fonts()
     density = next(
         (
