@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 #: A timed sample is at least this long, so that reading the clock (about 0.1 us) stays below half a percent.
 SHORTEST_SAMPLE_NS = 20_000
@@ -72,3 +72,38 @@ def block_shape(call_ns: float, block_ms: float) -> tuple[int, int]:
     call_ns = max(call_ns, 1.0)
     calls = max(1, math.ceil(SHORTEST_SAMPLE_NS / call_ns))
     return calls, max(1, round(block_ms * 1e6 / (calls * call_ns)))
+
+
+class PairShape(NamedTuple):
+    """How much one pair of workers measures of one cell."""
+
+    calls: int
+    samples: int
+    rounds: int
+    builds: int
+
+
+#: However slow a step is, a pair has this many rounds.
+FEWEST_ROUNDS = 3
+#: The fewest samples a side of which a tail quantile can be told: with these, the largest of them lies above the
+#: quantile in 95 of 100 cases.
+TAIL_SAMPLES = {"p95": 59, "p99": 299}
+
+
+def pair_shape(
+    fast_ns: float, slow_ns: float, block_ms: float, rounds: int, builds: int, allowed_s: float, tail_samples: int
+) -> PairShape:
+    """The shape of a pair for a call of `fast_ns` on one side and `slow_ns` on the other.
+
+    Blocks last `block_ms` and there are `rounds` of them in each of `builds`, fewer where a pair would take longer than
+    `allowed_s`; blocks are longer where `tail_samples` samples a side are wanted of a pair and that can be afforded.
+    """
+    calls, samples = block_shape(fast_ns, block_ms)
+    call_s = calls * slow_ns * 1e-9
+    affordable = max(FEWEST_ROUNDS, int(allowed_s / max(2 * samples * call_s, 1e-9)))
+    rounds = max(FEWEST_ROUNDS, min(rounds, affordable))
+    builds = max(1, min(builds, affordable // rounds))
+    wanted = math.ceil(tail_samples / (rounds * builds))
+    if samples < wanted and 2 * wanted * rounds * builds * call_s <= allowed_s:
+        samples = wanted
+    return PairShape(calls, samples, rounds, builds)

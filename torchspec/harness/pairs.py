@@ -12,7 +12,7 @@ import random
 import time
 from typing import Any
 
-from .measure import block_shape
+from .measure import FEWEST_ROUNDS, TAIL_SAMPLES, pair_shape
 from .needs import Comparison
 from .progress import Estimate
 from .run import Run, idlest_cores, noise_between, noise_now
@@ -24,8 +24,7 @@ PADDING_BYTES = 1 << 18
 CONTROL_PAIRS = 3
 FEWEST_CONTROL_PAIRS = 2
 CONTROL_SHARE = 0.5
-#: However slow a step is, a pair has this many rounds, and a control's pair this many.
-FEWEST_ROUNDS = 3
+#: However slow a step is, a control's pair has this many rounds.
 FEWEST_CONTROL_ROUNDS = 2
 #: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
 USUAL_SEES = 0.05
@@ -288,13 +287,18 @@ class Pairs:
                 raise Unable(reason, "machine")
 
     def _shape(self, one: Timed, fast_ns: float, slow_ns: float) -> None:
-        """Calls a sample, samples a block, rounds and builds a pair, so that the fewest pairs fit into the budget."""
-        one.calls, one.samples = block_shape(fast_ns, float(self.budget["block_ms"]))
-        round_s = 2 * one.calls * one.samples * slow_ns * 1e-9
-        allowed = float(self.budget["cell_s"]) / (int(self.budget["min_pairs"]) + 1)
-        affordable = max(FEWEST_ROUNDS, int(allowed / max(round_s, 1e-9)))
-        one.rounds = max(FEWEST_ROUNDS, min(int(self.budget["rounds"]), affordable))
-        one.builds = max(1, min(int(self.budget["builds"]), affordable // one.rounds))
+        """Settles how much a pair measures, so that the fewest pairs and one more fit into the cell's time."""
+        tails = [TAIL_SAMPLES.get(gate["metric"][-3:], 0) for gate in one.comparison.gates]
+        budget = self.budget
+        allowed = float(budget["cell_s"]) / (int(budget["min_pairs"]) + 1)
+        asked = (
+            float(budget["block_ms"]),
+            int(budget["rounds"]),
+            int(budget["builds"]),
+            allowed,
+            max(tails, default=0),
+        )
+        one.calls, one.samples, one.rounds, one.builds = pair_shape(fast_ns, slow_ns, *asked)
 
     def _build(self, sides: Sides, one: Timed, stage: str, pair: int, build: int) -> None:
         if build:  # the first one was laid out and warmed when it was opened
@@ -408,7 +412,7 @@ class Pairs:
         try:
             self._open(sides, one)
             plants = sorted(set(self._plants(one).values()))
-            for build in range(max(1, one.builds // 2)):
+            for build in range(one.builds):
                 self._control_build(sides, one, pair, build, plants)
             sides.both("close", {"name": "a"}, {"name": "b"})
             return True
