@@ -14,7 +14,7 @@ import signal
 import time
 from typing import Any
 
-from .dist_rank import RankCommand, RankState, join_group
+from .dist_rank import RankCommand, RankState, job_store, join_group
 
 #: How much later than its timeout an error may come: the library looks at its timeouts now and then.
 FAULT_MARGIN_S = 5.0
@@ -33,16 +33,8 @@ def _error_within(action: Any, timeout_s: float) -> dict[str, Any]:
 
 
 def _store(state: RankState, name: str, timeout_s: float) -> Any:
-    """A part of the job's store under a name of its own."""
-    import torch.distributed as dist
-
-    if "store" not in state.work:
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        state.work["store"] = dist.TCPStore(
-            host, port, state.world, state.rank == 0 and not agent, datetime.timedelta(seconds=state.timeout_s)
-        )
-    store = dist.PrefixStore(name, state.work["store"])
+    """A part of the job's store under a name of its own, whose waits are this long."""
+    store = job_store(state, name)
     store.set_timeout(datetime.timedelta(seconds=timeout_s))
     return store
 

@@ -250,22 +250,35 @@ class Launch:
         return int(match.group(1)) if match else None
 
     def _ended(self, doing: str) -> LaunchFailed:
+        """torchrun has ended: the rank that it names as the root cause, else how it ended itself."""
         code = self._agent.returncode if self._agent is not None else None
-        for peer in self.current():
-            status = self._exit_of(peer.pid)
-            if status not in (None, 0, LEASH_EXIT):
-                return self._gone(peer.rank, status, doing)
+        tail = self.tail()
+        cause = re.search(r"Root Cause.*?\n\s*rank\s*:\s*(\d+).*?\n\s*exitcode\s*:\s*(-?\d+)", tail, re.DOTALL)
+        if cause is not None:
+            return self._gone(int(cause.group(1)), int(cause.group(2)), doing)
         if code is not None and code < 0:
             return LaunchFailed("killed", "torchrun was killed", doing=doing, signal_name=signal_label(-code))
-        last = [line for line in self.tail().splitlines() if line.strip()]
+        last = [line for line in tail.splitlines() if line.strip()]
         return LaunchFailed("exited", last[-1][:400] if last else "torchrun ended", doing=doing, code=code)
 
     def _gone(self, rank: int, status: int | None, doing: str) -> LaunchFailed:
         if status is not None and status < 0:
             name = signal_label(-status)
             return LaunchFailed("killed", f"killed by {name}", doing=doing, rank=rank, signal_name=name)
-        return LaunchFailed("exited", "its connection closed" if status is None else f"exit status {status}",
-                         doing=doing, rank=rank, code=status)  # fmt: skip
+        error = "its connection closed" if status is None else f"exit status {status}"
+        words = self._last_words(rank)
+        return LaunchFailed("exited", error + (f"; its last words: {words}" if words else ""), doing=doing, rank=rank,
+                            code=status)  # fmt: skip
+
+    def _last_words(self, rank: int) -> str:
+        """The last line that a rank printed in its latest life."""
+        restart = max((peer.restart for peer in self.peers if peer.rank == rank), default=0)
+        try:
+            with open(self.rank_log(rank, restart), encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file if line.strip()]
+        except OSError:
+            return ""
+        return lines[-1][:300] if lines else ""
 
     def _lost(self, peer: RankPeer, doing: str) -> LaunchFailed:
         end = time.monotonic() + 5.0

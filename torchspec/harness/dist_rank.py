@@ -105,6 +105,21 @@ def rank_environment(state: RankState) -> dict[str, Any]:
     return {**body, "ranks": {"world": state.world, "transports": transports_available()}}
 
 
+def job_store(state: RankState, name: str) -> Any:
+    """The job's store, under a name of its own in each of the job's lives.
+
+    torchrun keeps its store over a restart, and gloo's keys carry no attempt: without a name of its own, a restarted
+    rank can find the address of a dead one there and give up before its peer has come.
+    """
+    import torch.distributed as dist
+
+    if "store" not in state.groups:
+        state.groups["store"] = next(
+            iter(dist.rendezvous("env://", timeout=datetime.timedelta(seconds=state.timeout_s)))
+        )[0]
+    return dist.PrefixStore(f"life-{state.restart}/{name}", state.groups["store"])
+
+
 def join_group(state: RankState, store: Any = None, timeout_s: float | None = None) -> None:
     """Join the job's process group. Each rank also gets a group of itself alone, so that all hold equally many:
     torch 2.13 derives the names of later groups from that number and deadlocks where it differs between ranks."""
@@ -115,10 +130,8 @@ def join_group(state: RankState, store: Any = None, timeout_s: float | None = No
     if state.device == "cuda":
         torch.cuda.set_device(state.local_rank)
     backend = "cpu:gloo,cuda:nccl" if state.device == "cuda" else "gloo"
-    if store is None:
-        dist.init_process_group(backend, timeout=timeout)
-    else:
-        dist.init_process_group(backend, store=store, rank=state.rank, world_size=state.world, timeout=timeout)
+    held = store if store is not None else job_store(state, "all")
+    dist.init_process_group(backend, store=held, rank=state.rank, world_size=state.world, timeout=timeout)
     state.solo = dist.new_group([state.rank], timeout=timeout, backend=backend, use_local_synchronization=True)
 
 

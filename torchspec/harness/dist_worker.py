@@ -121,7 +121,8 @@ class RankWorker(Worker):
 
     def as_worker_failed(self, failure: LaunchFailed, job: Launch | None) -> WorkerFailed:
         if job is not None:
-            own = Path(job.rank_log(failure.rank, 0)) if failure.rank is not None else Path(job.log)
+            life = max((peer.restart for peer in job.peers), default=0)
+            own = Path(job.rank_log(failure.rank, max(0, life))) if failure.rank is not None else Path(job.log)
             self.log = own if own.is_file() else Path(job.log)
             trace = failure.detail.get("error", {}).get("traceback")
             if trace and own.is_file():
