@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from torchspec.harness.dist_checks import losses_apart
 from torchspec.harness.dist_collective import bus_factor, operation_bytes
-from torchspec.harness.dist_launch import Launch, LaunchFailed
+from torchspec.harness.dist_launch import Launch
+from torchspec.harness.dist_peer import LaunchFailed
 from torchspec.harness.dist_processes import (
     LAUNCH_TOKEN,
     launch_environment,

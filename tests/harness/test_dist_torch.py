@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from torchspec import ledger as tool_ledger
-from torchspec.harness.dist_launch import Launch, LaunchFailed
+from torchspec.harness.dist_launch import Launch
+from torchspec.harness.dist_peer import LaunchFailed
 from torchspec.harness.dist_processes import LAUNCH_TOKEN, processes_with_token
 from torchspec.judge import judge
 from torchspec.model.codec import schema_errors

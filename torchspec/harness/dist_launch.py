@@ -20,57 +20,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .dist_peer import LaunchFailed, RankPeer
 from .dist_processes import launch_environment, processes_with_token, signal_label, tie_to_parent
-from .dist_wire import LEASH_EXIT, WireError, take_frame, wire_frame, write_json_whole
+from .dist_wire import WireError, take_frame, wire_frame, write_json_whole
 
 #: How long after one rank's error the others may still answer.
 ANSWER_GRACE_S = 2.0
 #: How long a job that was told to end may take before it is killed. Its evidence is complete by then.
 POLITE_END_S = 1.0
 LOG_TAIL = 4000
-
-
-class LaunchFailed(Exception):
-    """A job that did not do what it was asked. `how` is raised, exited, killed or hung, as in a side.failed record."""
-
-    def __init__(
-        self,
-        how: str,
-        error: str,
-        *,
-        doing: str,
-        rank: int | None = None,
-        code: int | None = None,
-        signal_name: str | None = None,
-        detail: dict[str, Any] | None = None,
-    ) -> None:
-        who = "the job" if rank is None else f"rank {rank}"
-        super().__init__(f"{who} {how} while {doing}: {error}")
-        self.how, self.error, self.doing, self.rank = how, error, doing, rank
-        self.code, self.signal_name, self.detail = code, signal_name, detail or {}
-
-
-class RankPeer:
-    """One rank's connection. `restart` counts torchrun's restarts, so that a rank's later lives are told apart."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.socket = sock
-        self.buffer = bytearray()
-        self.hello: dict[str, Any] | None = None
-        self.ready: dict[str, Any] | None = None
-        self.lost = False
-
-    @property
-    def rank(self) -> int:
-        return int(self.hello["rank"]) if self.hello else -1
-
-    @property
-    def restart(self) -> int:
-        return int(self.hello["restart"]) if self.hello else -1
-
-    @property
-    def pid(self) -> int:
-        return int(self.hello["pid"]) if self.hello else 0
 
 
 class Launch:
@@ -284,6 +242,8 @@ class Launch:
         end = time.monotonic() + 5.0
         while self._agent is not None and self._agent.poll() is None and time.monotonic() < end:
             self.pump(0.1)
+        if self._agent is not None and self._agent.poll() is not None:
+            return self._ended(doing)
         return self._gone(peer.rank, self._exit_of(peer.pid), doing)
 
     def _hung(self, doing: str, timeout_s: float) -> LaunchFailed:

@@ -10,7 +10,8 @@ import statistics
 from typing import Any
 
 from .dist_cell import RankCell
-from .dist_launch import Launch, LaunchFailed
+from .dist_launch import Launch
+from .dist_peer import LaunchFailed
 from .dist_worker import RankRun, RankWorker
 from .supervise import Unable, WorkerFailed
 

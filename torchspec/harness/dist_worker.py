@@ -11,7 +11,8 @@ import statistics
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .dist_launch import Launch, LaunchFailed
+from .dist_launch import Launch
+from .dist_peer import LaunchFailed
 from .dist_processes import rank_disagreements
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed, without_secrets
