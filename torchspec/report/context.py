@@ -92,6 +92,11 @@ class Context:
         return f"{version} {side.path}" if same and side.path else version
 
     @property
+    def begun(self) -> frozenset[str]:
+        """Backends on which a run was started."""
+        return frozenset(str(s.get("backend")) for s in self.evidence.starts.values())
+
+    @property
     def baseline(self) -> str:
         return self.side_name(self.plan.baseline)
 

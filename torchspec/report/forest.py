@@ -79,7 +79,7 @@ def timing_blocks(ctx: Context, judged: Sequence[Judgement], title: str | None =
         rows += [_figure_row(ctx, j, figures[id(j)], scale) for j in _told(group)]
         rows += _untold(ctx, group, 7 if scale is None else 8)
     if scale is not None:
-        rows.append(axis_row(scale, 8, 6))
+        rows.append(axis_row(ctx, scale, 8, 6))
     columns = [
         build.column(t.text("Workload")),
         build.column(t.text("Baseline"), "right"),
@@ -163,10 +163,12 @@ def _no_figure(ctx: Context, j: Judgement) -> str:
     return short(ctx, j) or ctx.t.text("no figure")
 
 
-def axis_row(scale: Scale, width: int, at: int) -> TableRow:
+def axis_row(ctx: Context, scale: Scale, width: int, at: int) -> TableRow:
     """The last row of a table with plots: the ticks of the shared scale, below the plots."""
+    ends = (f"{scale.ticks[0][1]}", f"{scale.ticks[-1][1]}{numbers.NNBSP}{scale.unit}")
+    title = ctx.t.text("Scale from {low} to {high}.", low=ends[0], high=ends[1])
     cells = [build.cell() for _ in range(width)]
-    cells[at] = build.cell(plot=Plot("axis", scale, "", ""))
+    cells[at] = build.cell(plot=Plot("axis", scale, title, ""))
     return TableRow(tuple(cells), "axis")
 
 

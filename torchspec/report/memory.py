@@ -44,7 +44,7 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
         traces = [join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ") for j in own]
         rows.append(build.row(*cells, key=first.outcome, trace=join(traces, "; ")))
     if scale is not None:
-        last = list(axis_row(scale, len(meters) + 2, 1).cells)
+        last = list(axis_row(ctx, scale, len(meters) + 2, 1).cells)
         for index in range(1, len(meters) + 1):
             last[index] = last[1]
         rows.append(TableRow(tuple(last), "axis"))

@@ -119,10 +119,14 @@ def _asked(ctx: Context, fleet: Fleet, found: list[Finding]) -> Words:
             and b.name not in ctx.backends_with_evidence()
             and any(c.backend == b.name for c in ctx.plan.cells)
         ]
+        begun = [b for b in silent if b in ctx.begun]
+        if begun:
+            asks.append(t.words("finish the run on {backends}", backends=t.listed([code(b) for b in begun], 6)))
+        silent = [b for b in silent if b not in begun]
         if silent:
             asks.append(t.words("lend a machine for {backends}", backends=t.listed([code(b) for b in silent], 6)))
         unrun = [f for f in found if f.kind == "not_run"]
-        left = [w for f in unrun for w, b in f.rows if b not in silent]
+        left = [w for f in unrun for w, b in f.rows if b not in silent and b not in begun]
         if left:
             asks.append(t.words("finish the run of {names}", names=t.listed([code(w) for w in dict.fromkeys(left)])))
         if "inconclusive" in kinds:

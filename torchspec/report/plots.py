@@ -25,7 +25,7 @@ _EDGE = 3.0
 def svg(plot: Plot) -> str:
     """The picture of a plot."""
     if plot.kind == "axis":
-        return _axis(plot.scale)
+        return _axis(plot)
     if plot.kind == "spread":
         return _spread(plot)
     return _interval(plot)
@@ -48,10 +48,9 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float,
 
 
 def _open(height: float, title: str) -> str:
-    role = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_n(height)}" width="{WIDTH}" '
-        f'height="{_n(height)}" {role}><title>{escape(title)}</title>'
+        f'height="{_n(height)}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
     )
 
 
@@ -148,8 +147,9 @@ def _spread(plot: Plot) -> str:
     return "".join([*out, "</svg>"])
 
 
-def _axis(scale: Scale) -> str:
-    out = [_open(AXIS_HEIGHT, "")]
+def _axis(plot: Plot) -> str:
+    scale = plot.scale
+    out = [_open(AXIS_HEIGHT, plot.title)]
     out.append(_line(_EDGE, 1, WIDTH - _EDGE, 1, AXIS, 0.7, "axis"))
     for value, label in scale.ticks:
         x = _at(scale, value)

@@ -80,7 +80,7 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
                 ),
             )
         )
-    rows.append(axis_row(scale, 4, 3))
+    rows.append(axis_row(ctx, scale, 4, 3))
     columns = [
         build.column(t.text("Workload")),
         build.column(t.text("Median, baseline → candidate"), "right"),

@@ -55,6 +55,7 @@ def view(
     ctx = Context(plan, verdict, lock, registration, environments, read_evidence(records), signer, issued, t)
     found = page_one.all_findings(ctx)
     heading, tables, tally = matrix.matrices(ctx)
+    reasons = page_one.reasons(ctx, found)
     kicker, running = page_one.first_lines(ctx)
     memo = Memo(
         schema=SCHEMA,
@@ -74,8 +75,8 @@ def view(
         matrix_heading=heading,
         matrices=tables,
         tally=tally,
-        reasons_heading=t.text("Three strongest reasons"),
-        reasons=page_one.reasons(ctx, found),
+        reasons_heading=t.text("Three strongest reasons" if len(reasons) == 3 else "Strongest reasons"),
+        reasons=reasons,
         changes_heading=t.text("What would change the answer"),
         changes=outlook.changes(ctx, found),
         rely_heading=t.text("Can you rely on this memo?"),

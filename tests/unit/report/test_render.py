@@ -334,6 +334,29 @@ def test_attachments_are_associated_data_with_the_memos_date(pdf: bytes) -> None
     assert {str(d)[:10] for d in dates} == {"D:20261110"}
 
 
+def test_every_figure_has_words_and_headings_are_tagged(pdf: bytes, memo: Memo) -> None:
+    root = pypdf.PdfReader(io.BytesIO(pdf)).trailer["/Root"]["/StructTreeRoot"]
+    seen: dict[str, int] = {}
+    unsaid = []
+    todo = [root["/K"]]
+    while todo:
+        item = todo.pop()
+        item = item.get_object() if hasattr(item, "get_object") else item
+        if isinstance(item, list):
+            todo += item
+        elif isinstance(item, dict):
+            kind = str(item.get("/S", ""))
+            seen[kind] = seen.get(kind, 0) + 1
+            if kind == "/Figure" and not item.get("/Alt"):
+                unsaid.append(item)
+            if "/K" in item:
+                todo.append(item["/K"])
+    assert not unsaid
+    assert seen["/H1"] == 1
+    assert seen["/H2"] >= len(memo.sections) + 3
+    assert min(seen[k] for k in ("/Figure", "/Table", "/TH", "/TD", "/L", "/Link", "/P")) > 0
+
+
 def test_all_fonts_are_embedded(pdf: bytes) -> None:
     reader = pypdf.PdfReader(io.BytesIO(pdf))
     names = set()
