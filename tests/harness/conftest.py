@@ -125,19 +125,18 @@ def build_ranks_plan(
     return replace(plan, backends=(backend,), gates=(*plan.gates, *gates))
 
 
-def listening_ports(pids: list[int]) -> set[int]:
-    """Ports that these processes listen on (from the system's table of sockets and the processes' open files)."""
-    inodes = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            target = os.readlink(link)
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+def listening_ports(pids: list[int] | None = None) -> set[int]:
+    """Ports that somebody listens on; of these processes only, where they are given."""
+    inodes = None
+    if pids is not None:
+        links = [link for pid in pids if Path(f"/proc/{pid}").exists() for link in Path(f"/proc/{pid}/fd").iterdir()]
+        targets = [os.readlink(link) for link in links if link.is_symlink()]
+        inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
     ports = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
             parts = line.split()
-            if parts[3] == "0A" and parts[9] in inodes:
+            if parts[3] == "0A" and (inodes is None or parts[9] in inodes):
                 ports.add(int(parts[1].rsplit(":", 1)[1], 16))
     return ports
 
@@ -148,7 +147,7 @@ def ranks_plan() -> Callable[..., Plan]:
 
 
 @pytest.fixture
-def ports_of() -> Callable[[list[int]], set[int]]:
+def ports_of() -> Callable[..., set[int]]:
     return listening_ports
 
 

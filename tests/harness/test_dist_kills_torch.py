@@ -72,7 +72,7 @@ def victim_of(kind: str, driver: subprocess.Popen[bytes], evidence: Path) -> int
 
 def test_killed_at_random_moments(
     tmp_path: Path, ranks_plan: Callable[..., Plan], harness_file: Callable[..., Path], baseline_python: Path,
-    candidate_python: Path, ports_of: Callable[[list[int]], set[int]],
+    candidate_python: Path, ports_of: Callable[..., set[int]],
 ) -> None:  # fmt: skip
     chance = random.Random(os.environ.get("TORCHSPEC_TEST_SEED", "ranks"))
     kills = int(os.environ.get("TORCHSPEC_TEST_KILLS", "3"))
@@ -108,7 +108,7 @@ def test_killed_at_random_moments(
             assert driver.wait(1800) == 0  # it was over, or had no such process: begin anew
             evidence = tmp_path / f"killed-{done}-{time.monotonic_ns()}"
             continue
-        before = {pid: ports_of([pid]) for pid in alive(evidence)}
+        before = ports_of(alive(evidence))
         os.kill(victim, signal.SIGKILL)
         done += 1
         if kind == "driver":
@@ -117,7 +117,7 @@ def test_killed_at_random_moments(
             while alive(evidence) and time.monotonic() < end:
                 time.sleep(0.02)
             assert alive(evidence) == [], f"after kill {done} of the {kind}"
-            assert not any(listening(port) for ports in before.values() for port in ports)
+            assert not before & ports_of()
             continue
         assert driver.wait(1800) == 0, f"after kill {done} of a {kind}"
         assert alive(evidence) == []
@@ -126,12 +126,3 @@ def test_killed_at_random_moments(
     assert start(evidence).wait(1800) == 0
     assert figures(evidence) == wanted
     assert tool_ledger.verify(evidence / "ledger.jsonl").problems == ()
-
-
-def listening(port: int) -> bool:
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            parts = line.split()
-            if parts[3] == "0A" and int(parts[1].rsplit(":", 1)[1], 16) == port:
-                return True
-    return False

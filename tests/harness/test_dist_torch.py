@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -117,7 +116,7 @@ def jobs(
 
 def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs, ports_of):
     job = jobs()
-    ready = job.ready(120)
+    ready = job.ready(400)
     assert [peer.rank for peer in job.current()] == [0, 1]
     environments = [one["environment"] for one in ready]
     assert environments[0] == environments[1]
@@ -127,22 +126,20 @@ def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs, ports_of):
     held = ports_of(processes_with_token(job.token))
     assert held
     job.close()
-    for port in held:
-        with socket.create_server(("127.0.0.1", port)):
-            pass
+    assert not held & ports_of()
 
 
 def test_ranks_that_disagree_are_told_apart(jobs):
     from torchspec.harness.dist_processes import rank_disagreements
 
     job = jobs(planted_faults=[{"fault": "other_environment", "rank": 1, "name": "MALLOC_ARENA_MAX", "value": "1"}])
-    found = rank_disagreements([one["environment"] for one in job.ready(120)])
+    found = rank_disagreements([one["environment"] for one in job.ready(400)])
     assert set(found) == {"env", "malloc"}
 
 
 def test_a_killed_rank_is_named_with_its_signal(jobs):
     job = jobs()
-    job.ready(120)
+    job.ready(400)
     victim = job.current()[1]
     os.kill(victim.pid, signal.SIGKILL)
     with pytest.raises(LaunchFailed) as failed:
@@ -152,7 +149,7 @@ def test_a_killed_rank_is_named_with_its_signal(jobs):
 
 def test_a_killed_launcher_takes_its_ranks_along(jobs):
     job = jobs()
-    job.ready(120)
+    job.ready(400)
     pids = processes_with_token(job.token)
     assert len(pids) == 3
     os.kill(job._agent.pid, signal.SIGKILL)

@@ -30,6 +30,7 @@ class RankCells:
         try:
             for cell in list(self.open.values()):
                 self._act(cell, cell.freeze)
+            self.run.end_maker()
             for repeat in range(max((cell.needs.processes for cell in self.open.values()), default=0)):
                 self._round(repeat)
             for cell in list(self.open.values()):

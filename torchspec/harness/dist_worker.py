@@ -21,6 +21,8 @@ from .supervise import Unable, Worker, WorkerFailed, without_secrets
 WARM_STEPS = 3
 WARM_MORE_NS = 50e6
 WARM_MOST = 40
+#: A launcher and then its ranks import torch, one after the other, and a busy machine makes that slow.
+START_TIMEOUT_S = 300.0
 
 
 def slowest(ranks: list[list[list[float]]]) -> list[list[float]]:
@@ -232,6 +234,15 @@ class RankRun(Run):
         known = self.embedded.cells
         counts = {int(known[cell]["axes"].get("ranks", 1)) for cell in (known if cells is None else cells)}
         return sorted(counts, reverse=True) or [1]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.start_timeout_s = max(self.start_timeout_s, START_TIMEOUT_S)
+
+    def end_maker(self) -> None:
+        """Nothing more is to be made: its job ends."""
+        if self._maker is not None:
+            self._maker.close()
 
     def settings_of(self, side: str, **more: Any) -> dict[str, Any]:
         """What the ranks of a side are told about the run."""
