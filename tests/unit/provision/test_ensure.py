@@ -250,7 +250,7 @@ def test_killed_at_any_moment_nothing_half_is_taken_for_whole(tmp_path, index, m
 
 @pytest.mark.slow
 def test_killed_at_many_moments(tmp_path, index, make_plan, fake_wheel):
-    kill_at_random(tmp_path, index, make_plan, fake_wheel, times=12, seed=2)
+    kill_at_random(tmp_path, index, make_plan, fake_wheel, times=4, seed=2)
 
 
 def test_two_at_once_make_one_environment(tmp_path, index, make_plan):
