@@ -40,6 +40,8 @@ NOMINAL = {
             12: 0.00219, 14: 0.00193, 16: 0.00174, 20: 0.00150, 24: 0.00134, 32: 0.00115, 40: 0.00104, 48: 0.00095},
     },
 }  # fmt: skip
+#: What no clock tells of a call, in ns.
+SHORTEST_NS, LONGEST_NS = 1e-6, 3e18
 #: The first stage and the confirmation on fresh pairs, one-sided.
 ALPHA = 0.05
 CONFIRM_ALPHA = 0.01
@@ -131,9 +133,9 @@ def quantile(values: list[float], p: float) -> float:
 
 
 def usable(one: Round) -> bool:
-    """Both sides have samples and every one is a positive finite number."""
+    """Both sides have samples and every one is a time that a clock can tell: above a femtosecond, below a century."""
     samples = [*one["a_ns"], *one["b_ns"]]
-    timed = all(isinstance(v, (int, float)) and 0 < v < math.inf for v in samples)
+    timed = all(isinstance(v, (int, float)) and SHORTEST_NS < v < LONGEST_NS for v in samples)
     return timed and bool(one["a_ns"]) and bool(one["b_ns"])
 
 

@@ -20,6 +20,8 @@ from torchspec.judge.stats import hodges_lehmann
 from torchspec.model.evidence import Record
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+#: What no clock tells of a call, in ns: less than a femtosecond, more than a century.
+SHORTEST_NS, LONGEST_NS = 1e-6, 3e18
 #: A round with fewer samples a side than this has no level of its own; the build's is subtracted.
 OWN_LEVEL = 8
 
@@ -29,7 +31,7 @@ class Build:
     """One build of the work in one pair of workers: log times in ns of its usable rounds, a then b."""
 
     rounds: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
-    dropped: int  # rounds with a time that is zero, negative or not a number, or without samples
+    dropped: int  # rounds with a time that is none (zero, negative, absurd, not a number), or without samples
     items: float
     preempted: int
     items_unit: str = "items"
@@ -105,7 +107,7 @@ def _build(record: Record) -> Build:
     for one in body.get("rounds", []):
         a, b = one.get("a_ns") or [], one.get("b_ns") or []
         times = [*a, *b]
-        if not a or not b or not all(isinstance(v, (int, float)) and 0 < v < math.inf for v in times):
+        if not a or not b or not all(isinstance(v, (int, float)) and SHORTEST_NS < v < LONGEST_NS for v in times):
             dropped += 1
             continue
         logs = tuple(math.log(v) for v in a), tuple(math.log(v) for v in b)

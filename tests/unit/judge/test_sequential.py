@@ -129,7 +129,7 @@ def test_a_tail_regression_shows_in_p95_and_not_in_p50() -> None:
     assert sequential.pair_ratio("latency.p95", pair) == pytest.approx(math.log(3), abs=0.05)
 
 
-@pytest.mark.parametrize("bad", [0, -5, "nan", math.inf, math.nan])
+@pytest.mark.parametrize("bad", [0, -5, "nan", math.inf, math.nan, 1e-311, 1e300])
 def test_rounds_with_a_time_that_is_not_one_are_left_out(bad: object) -> None:
     good = {"a_ns": [1e6], "b_ns": [2e6]}
     assert sequential.pair_ratio("latency.p50", [[good, {"a_ns": [1e6], "b_ns": [bad]}]]) == pytest.approx(math.log(2))

@@ -145,7 +145,7 @@ def _with_bad(rounds_bad: int, bad: object) -> Book:
     return made
 
 
-@pytest.mark.parametrize("bad", [0, -100, "nan", "inf"])
+@pytest.mark.parametrize("bad", [0, -100, "nan", "inf", 1e-311, 1e300])
 def test_a_clock_that_goes_backwards(bad: object) -> None:
     few = _with_bad(1, bad).only()
     assert few.outcome != "error"
