@@ -39,7 +39,7 @@ LIMITS = {
     "compile.time": Limit("growth", "<=", 0.25, "%", "growth <= 25 %"),
     "compile.graph_breaks": Limit("increase", "<=", 0.0, "1", "increase <= 0"),
 }
-QUICK = Budget(cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=2, rounds=3, block_ms=2.0, timeout_s=60.0)
+QUICK = Budget(cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=2, rounds=3, block_ms=2.0, timeout_s=600.0)
 
 
 def _cell(workload: str, mode: str, axes: dict[str, Any], backend: str) -> Cell:

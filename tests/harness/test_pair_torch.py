@@ -58,7 +58,7 @@ FAULTS = {
         "            raise ValueError('only once')"
     ),
 }
-SHORT = Budget(cell_s=4.0, run_s=900.0, min_pairs=2, max_pairs=2, builds=2, rounds=3, block_ms=2.0, timeout_s=8.0)
+SHORT = Budget(cell_s=4.0, run_s=900.0, min_pairs=2, max_pairs=2, builds=2, rounds=3, block_ms=2.0, timeout_s=15.0)
 
 
 @pytest.fixture
