@@ -69,6 +69,10 @@ def balance(stream: list[Token], name: str) -> tuple[list[Token], list[Diagnosti
             while state.missing > 0 and state.stack and _lacks(state.stack, token):
                 state.close_for(token)
         if kind == "LBRACE":
+            if previous.type in ("LBRACE", "RBRACE"):
+                state.shape(token, "a line begins before `{`", "`{` ends the line of a word")
+                state.newline(token)
+                head = token
             if starts and len(state.out) > 1 and state.out[-1].type == "NEWLINE" and state.out[-2].type not in _ENDS:
                 state.shape(token, "`{` stands at the end of the line that it belongs to", f"write `{head.text} … {{`")
                 state.out.pop()

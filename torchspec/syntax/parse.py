@@ -33,9 +33,8 @@ def parse_source(data: bytes, name: str) -> Result[File]:
 
 def parse_text(text: str, name: str, found: list[Diagnostic] | None = None) -> Result[File]:
     """As `parse_source`, from text that `decode` gave."""
-    parser = _Parser(name, list(found or ()))
     stream, problems, readable = balance([t for t in tokens(text) if t.type != "COMMENT"], name)
-    parser.found += problems
+    parser = _Parser(name, [*(found or ()), *problems])
     statements = parser.run(stream) if readable else None
     value = None if statements is None else File(name, tuple(statements))
     return Result(value, _limited(parser.found))
@@ -58,7 +57,7 @@ class _Parser:
 
     def run(self, stream: list[Token]) -> list[Statement]:
         automaton = Automaton(TABLES, self._reduce)
-        position = 0
+        position, recovered = 0, -1
         while True:
             token = stream[position]
             if automaton.feed(token):
@@ -67,7 +66,12 @@ class _Parser:
                 position += 1
                 continue
             self._report(syntax_error(automaton.state, token, self.name), token.line)
-            position = self._recover(automaton, stream, position)
+            if position == recovered:  # recovery did not help: the token goes, so that every step is a step on
+                position += 1
+                if position == len(stream):
+                    return []
+            else:
+                position = recovered = self._recover(automaton, stream, position)
 
     def _recover(self, automaton: Automaton, stream: list[Token], position: int) -> int:
         """Brings automaton and stream to the end of the line; the position to go on from.
