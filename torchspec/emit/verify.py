@@ -12,6 +12,10 @@ MACHINE_PATH = re.compile(r"^(/(home|root|Users|tmp|work|mnt|opt|srv)/|[A-Za-z]:
 FLOOR = (3, 10)
 
 
+#: Packages that a harness looks for and, where they are missing, records as unavailable.
+LOOKED_FOR = frozenset({"torchcomms"})
+
+
 def _roots(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name.split(".")[0] for alias in node.names]
@@ -23,13 +27,14 @@ def _roots(node: ast.AST) -> list[str]:
 def problems(source: str, allowed: Iterable[str] = ()) -> list[str]:
     """What is wrong with a harness file, in the order of its lines; empty when nothing is.
 
-    `allowed` names packages beside the standard library and torch that a workload kind declares.
+    `allowed` names packages beside the standard library and torch that a workload kind declares; those in LOOKED_FOR
+    are always allowed.
     """
     try:
         tree = ast.parse(source, feature_version=FLOOR)
     except SyntaxError as error:
         return [f"line {error.lineno}: Python {FLOOR[0]}.{FLOOR[1]} cannot read it: {error.msg}"]
-    known = {"torch", *allowed, *sys.stdlib_module_names}
+    known = {"torch", *allowed, *LOOKED_FOR, *sys.stdlib_module_names}
     found: list[tuple[int, str]] = []
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
