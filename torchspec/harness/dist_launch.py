@@ -304,9 +304,9 @@ class Launch:
 
         try:
             self.wait(done, wait_s, do)
-        except LaunchFailed:
-            if not failed_at:
-                raise
+        except LaunchFailed as failure:
+            if failure.how != "hung" or not failed_at:
+                raise  # a rank that died is the cause; what the others then raise is the consequence
         bad = [rank for rank in sorted(answers) if not answers[rank]["ok"]]
         if bad:
             error = answers[bad[0]]["error"]
