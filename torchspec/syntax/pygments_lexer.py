@@ -22,7 +22,6 @@ class TspecLexer(Lexer):  # type: ignore[misc]  # Pygments has no types
     name = "torchspec"
     aliases: ClassVar[list[str]] = ["tspec"]
     filenames: ClassVar[list[str]] = ["*.tspec"]
-    url = "https://pypi.org/project/torchspec/"
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
         """(position, token, text) of everything in `text`, white space included; nothing is left out."""

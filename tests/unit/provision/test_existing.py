@@ -267,7 +267,7 @@ def test_nearest_versions():
     ("line", "expected"),
     [
         ("Looking in indexes: https://u:p@x.invalid/simple, https://y", "Looking in indexes: (not recorded)"),
-        ("Processing /opt/wheels/torch-2.13.0-cp311.whl (from foo)", "Processing torch-2.13.0-cp311.whl (from foo)"),
+        ("Processing /srv/wheels/torch-2.13.0-cp311.whl (from foo)", "Processing torch-2.13.0-cp311.whl (from foo)"),
         ("Processing ./torch-2.13.0-cp311.whl", "Processing torch-2.13.0-cp311.whl"),
         ("  Downloading https://u:p@x.invalid/a%2Bb.whl (3 MB)", "  Downloading …/a+b.whl (3 MB)"),
         ("ERROR: 404 for url: https://u:p@x.invalid/", "ERROR: 404 for url: …/…"),
