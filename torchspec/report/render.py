@@ -223,8 +223,10 @@ def _printed(table: Table, most: int) -> Table:
     return replace(table, rows=tuple(r for r in table.rows if id(r) in keep))
 
 
-def _breakable(text: str) -> Markup:
-    """A name with places where a line may break, so that a long one wraps at a joint."""
+def _breakable(text: str) -> Markup | str:
+    """A name with places where a line may break, so that a long one wraps at a joint; a short one stays whole."""
+    if len(text) <= 16:
+        return text
     return Markup(re.sub(r"([_./:,=-])(?=[^_./:,=\-&;])", r"\1<wbr>", str(escape(text))))
 
 

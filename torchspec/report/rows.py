@@ -8,7 +8,7 @@ from torchspec.model.memo import Cell, Words
 from torchspec.model.plan import Gate
 from torchspec.model.verdict import Judgement
 from torchspec.report import build, numbers
-from torchspec.report.context import Context, evidence_words
+from torchspec.report.context import Context, evidence_ids, evidence_words
 from torchspec.report.language import code, join, soft
 from torchspec.report.names import RULES, SAMPLES, capital, metric_name, outcome_mark
 
@@ -66,7 +66,7 @@ def trace(ctx: Context, j: Judgement) -> Words:
             soft(samples(ctx, j)),
             soft(rule_words(ctx, j)),
             soft(visible),
-            evidence_words(j.evidence),
+            soft(evidence_ids(j.evidence)) if ctx.large else evidence_words(j.evidence),
         ]
     )
 
