@@ -118,6 +118,8 @@ def test_no_text_makes_it_raise(text: str, tmp_path_factory) -> None:
 
 
 PIECES = [
+    "{ {",
+    "} {",
     "{",
     "}",
     "\n",
