@@ -237,13 +237,13 @@ def test_a_hostile_pdf_fetches_nothing_and_stays_on_its_pages(evil: Memo) -> Non
         places: list[float] = []
 
         def seen(
-            text: str, _cm: object, tm: list[float], _font: object, size: float, into: list[float] = places
+            text: str, cm: list[float], tm: list[float], _font: object, _size: float, into: list[float] = places
         ) -> None:
             if text.strip():
-                into.append(tm[4])
+                into.append(tm[4] * cm[0] + cm[4])
 
         sheet.extract_text(visitor_text=seen)
-        assert all(0 <= x <= width for x in places), number
+        assert all(0 <= x <= width for x in places), (number, min(places), max(places), width)
 
 
 @pytest.mark.parametrize(
