@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from torchspec import __version__
@@ -155,6 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _report_bug(command: str, error: BaseException) -> int:
     """Keep the traceback in a file: a traceback shown to a user is a bug of ours on top of the first one."""
+    import tempfile
     import traceback
 
     with tempfile.NamedTemporaryFile(
@@ -175,7 +174,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return Exit.SPEC
     try:
-        module = importlib.import_module(f"torchspec.cli.{arguments.where}")
+        from importlib import import_module
+
+        module = import_module(f"torchspec.cli.{arguments.where}")
         return int(getattr(module, arguments.command)(arguments))
     except KeyboardInterrupt:
         say("\ntorchspec: interrupted; what was measured is kept. `torchspec run` again resumes.", sys.stderr)

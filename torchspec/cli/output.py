@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
-from xml.sax.saxutils import escape, quoteattr
 
 from torchspec.core.diagnostics import Diagnostic, Span, render_text
 
@@ -104,20 +103,29 @@ def _sarif(diagnostics: Sequence[Diagnostic], version: str) -> str:
     return json.dumps(log, indent=2, ensure_ascii=False)
 
 
+def _attribute(text: str) -> str:
+    """`text` as an XML attribute; line ends are kept."""
+    from html import escape
+
+    return '"' + escape(text).replace("\n", "&#10;") + '"'
+
+
 def _junit(diagnostics: Sequence[Diagnostic], target: str) -> str:
+    from html import escape
+
     cases = []
     for d in diagnostics:
         tag = "failure" if d.is_error else "system-out"
-        text = escape(render_text(d, {}))
+        text = escape(render_text(d, {}), quote=False)
         inner = (
-            f"<failure message={quoteattr(d.message)}>{text}</failure>"
+            f"<failure message={_attribute(d.message)}>{text}</failure>"
             if tag == "failure"
             else f"<{tag}>{text}</{tag}>"
         )
-        name = quoteattr(f"{d.code} {d.span or target}")
-        cases.append(f"  <testcase classname={quoteattr(target)} name={name}>{inner}</testcase>")
+        name = _attribute(f"{d.code} {d.span or target}")
+        cases.append(f"  <testcase classname={_attribute(target)} name={name}>{inner}</testcase>")
     if not cases:
-        cases.append(f'  <testcase classname={quoteattr(target)} name="check"/>')
+        cases.append(f'  <testcase classname={_attribute(target)} name="check"/>')
     failures = sum(d.is_error for d in diagnostics)
     head = f'<testsuite name="torchspec check" tests="{len(cases)}" failures="{failures}">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>"])
