@@ -143,7 +143,7 @@ def diff(arguments: Namespace) -> int:
     outcome = pipeline.diff_specs(arguments.old, arguments.new)
     show(outcome.diagnostics, outcome.sources, arguments)
     if outcome.changes is None:
-        return exit_for(outcome.diagnostics)
+        return Exit.SPEC
     if arguments.json:
         say(json.dumps([to_json(c) for c in outcome.changes], indent=1, ensure_ascii=False))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -13,6 +14,7 @@ import pytest
 
 from torchspec.cli.exits import MEANING, Exit, for_decision
 from torchspec.cli.output import FORMATS, render_all
+from torchspec.core.codes import CODES
 from torchspec.core.diagnostics import Diagnostic, Severity, Span
 
 HEAVY = ("torch", "weasyprint", "git", "pyhanko", "scipy", "numpy")
@@ -217,3 +219,10 @@ def test_help_and_completion_know_every_command(tmp_path: Path) -> None:
         ["bash", "-n"], input=torchspec("completion", "bash", cwd=tmp_path).stdout, text=True, check=False
     )
     assert done.returncode == 0
+
+
+def test_every_code_that_is_used_is_explained(repository: Path) -> None:
+    sources = (repository / "torchspec").rglob("*.py")
+    used = {code for path in sources for code in re.findall(r'"(TS[0-9]{3})"', path.read_text(encoding="utf-8"))}
+    assert len(used) > 100
+    assert used - set(CODES) == set()

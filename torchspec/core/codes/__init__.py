@@ -7,11 +7,20 @@ signatures · TS9xx plugins and the tool.
 
 from __future__ import annotations
 
-from torchspec.core.codes import evidence, plugins, policy, running, signing, syntax, types
+from torchspec.core.codes import evidence, plugins, policy, running, signing, syntax, tool, types
 from torchspec.core.codes._row import Code
 
 CODES: dict[str, Code] = {}
-for _table in (syntax.TABLE, types.TABLE, policy.TABLE, running.TABLE, evidence.TABLE, signing.TABLE, plugins.TABLE):
+for _table in (
+    syntax.TABLE,
+    types.TABLE,
+    policy.TABLE,
+    running.TABLE,
+    evidence.TABLE,
+    signing.TABLE,
+    plugins.TABLE,
+    tool.TABLE,
+):
     for _row in _table:
         if _row.code in CODES:
             raise AssertionError(f"two rows for {_row.code}")
