@@ -8,7 +8,7 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS690",
         "the output cannot be written",
-        "A compiled spec and its verdict are written whole or not at all; here the disk or the folder's permissions refused.",
+        "A compiled spec and its verdict are written whole or not at all; the disk or the folder refused.",
         "torchspec compile my.tspec --out /full",
         "torchspec compile my.tspec --out out",
     ),
