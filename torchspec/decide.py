@@ -87,6 +87,7 @@ def decide(plan: Plan, judged: Judged, plan_digest: str) -> Verdict:
         runs=judged.runs,
         switches=tuple(switches),
         waivers=tuple(uses),
+        chance=judged.chance,
     )
 
 
