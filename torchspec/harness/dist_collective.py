@@ -267,7 +267,7 @@ class CollectiveItem(RankItem):
         for turn in range(rounds):
             if turn % world == rank:
                 time.sleep(BARRIER_LATE_S)
-            store.set(f"barrier/{visit}/{turn}/{rank}", "1")
+            store.add(f"barrier/{visit}/{turn}/{rank}", 1)  # unlike `set`, it waits until the store has taken it
             self.barrier()
             missing = [other for other in range(world) if not store.check([f"barrier/{visit}/{turn}/{other}"])]
             if missing:
