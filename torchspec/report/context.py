@@ -54,6 +54,8 @@ class Context:
     by_row: dict[tuple[str, str, str], list[Judgement]] = field(default_factory=dict)
     rows: dict[tuple[str, str, str], Row] = field(default_factory=dict)
     varying: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    heard: tuple[str, ...] = ()
+    first_cell: dict[str, Cell] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cells = {c.id: c for c in self.plan.cells}
@@ -62,11 +64,16 @@ class Context:
             cell = self.cells[j.cell]
             self.by_cell.setdefault((j.candidate, j.cell), []).append(j)
             self.by_row.setdefault((j.candidate, cell.workload, cell.backend), []).append(j)
+        heard = {self.cells[j.cell].backend for j in self.verdict.judgements if j.outcome != "not_run" or j.evidence}
+        self.heard = tuple(b.name for b in self.plan.backends if b.name in heard)
         self.rows = {(r.candidate, r.workload, r.backend): r for r in self.verdict.rows}
-        for workload in {c.workload for c in self.plan.cells}:
-            own = [c for c in self.plan.cells if c.workload == workload]
+        by_workload: dict[str, list[Cell]] = {}
+        for c in self.plan.cells:
+            by_workload.setdefault(c.workload, []).append(c)
+        for workload, own in by_workload.items():
             names = dict.fromkeys(name for c in own for name in c.axes)
             self.varying[workload] = tuple(n for n in names if len({str(c.axes.get(n)) for c in own}) > 1)
+            self.first_cell[workload] = own[0]
 
     @property
     def several(self) -> bool:
@@ -110,7 +117,7 @@ class Context:
 
     def fixed_axes(self, workload: str) -> str:
         """The axis values that all cells of a workload share: "float32 · seq 256"."""
-        own = next((c for c in self.plan.cells if c.workload == workload), None)
+        own = self.first_cell.get(workload)
         if own is None:
             return ""
         return " · ".join(_axis(n, v) for n, v in own.axes.items() if n not in self.varying[workload])
@@ -135,8 +142,7 @@ class Context:
 
     def backends_with_evidence(self) -> tuple[str, ...]:
         """Backends, in the plan's order, on which at least one gate was judged from evidence."""
-        seen = {self.cells[j.cell].backend for j in self.verdict.judgements if j.outcome != "not_run" or j.evidence}
-        return tuple(b.name for b in self.plan.backends if b.name in seen)
+        return self.heard
 
 
 def _axis(name: str, value: object) -> str:

@@ -129,6 +129,8 @@ def _labels(t: Language) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
+    if text.isprintable():  # neither control nor bidirectional characters
+        return text
     return "\n".join(visible(line) for line in text.split("\n")) if "\n" in text else visible(text)
 
 

@@ -260,8 +260,10 @@ def decided(p: Plan, judgements: tuple[Judgement, ...], candidate: str = "candid
     cells = {c.id: c for c in p.cells}
     order = ("fail", "error", "inconclusive", "not_run", "pass")
     rows = []
-    for w, b in dict.fromkeys((c.workload, c.backend) for c in p.cells):
-        own = [j for j in judgements if (cells[j.cell].workload, cells[j.cell].backend) == (w, b)]
+    by_place: dict[tuple[str, str], list[Judgement]] = {(c.workload, c.backend): [] for c in p.cells}
+    for j in judgements:
+        by_place[cells[j.cell].workload, cells[j.cell].backend].append(j)
+    for (w, b), own in by_place.items():
         decision = max((j.contribution or "adopt" for j in own), key=lambda d: RANK[d])
         counts = {o: sum(j.outcome == o for j in own) for o in order if any(j.outcome == o for j in own)}
         rows.append(
