@@ -69,9 +69,10 @@ class Launch:
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
+        self.env = launch_environment(env, self.token, threads)
         description = {
             "host": "127.0.0.1", "port": self._listener.getsockname()[1], "token": self.token, "side": side,
-            "ranks": ranks, "threads": threads, "driver": os.getpid(), "settings": dict(settings),
+            "ranks": ranks, "threads": threads, "settings": dict(settings),
         }  # fmt: skip
         path = os.path.join(folder, "job.json")
         write_json_whole(path, description)
@@ -82,7 +83,6 @@ class Launch:
             f"--max-restarts={restarts}", f"--monitor-interval={monitor_s}", f"--log-dir={folder}",
             *program, "--job", path,
         ]  # fmt: skip
-        self._env = launch_environment(env, self.token, threads)
 
     def __enter__(self) -> Launch:
         self.launch()
@@ -100,7 +100,7 @@ class Launch:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env=self._env,
+                    env=self.env,
                     start_new_session=True,
                     preexec_fn=tie_to_parent if sys.platform == "linux" else None,
                 )

@@ -156,6 +156,8 @@ class RankWorker(Worker):
         first = self._greeted[self.counts[0]][0]
         environment = dict(first["environment"])
         transports = environment.pop("ranks")["transports"]
+        given = self.jobs[self.counts[0]].env  # what torchrun adds is torch's own and may differ between versions
+        environment["env"] = {name: value for name, value in environment["env"].items() if name in given}
         environment["device"] = {"ranks": self.counts, "launcher": "torchrun", "transports": transports}
         return {"environment": environment, "missing": None, "import_s": first["import_s"]}
 
