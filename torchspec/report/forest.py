@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from torchspec.model.memo import Block, Cell, Plot, Scale, TableRow, Words
 from torchspec.model.plan import Gate
@@ -13,6 +14,8 @@ from torchspec.report.figure import Figure, better, figure, limit_words, positio
 from torchspec.report.language import join, plain, soft, strong
 from torchspec.report.names import decision_mark
 from torchspec.report.rows import gate_name, outcome_cell, rule_words, short, shown, trace, where_cell
+
+UNIT = 3  # the column of units
 
 
 def scale_for(figures: Iterable[Figure]) -> Scale | None:
@@ -207,6 +210,9 @@ def other_blocks(ctx: Context, judged: Sequence[Judgement], title: str) -> list[
         build.column(t.text("Value"), "right"),
         build.column(t.text("Outcome")),
     ]
+    if not any(r.cells[UNIT].words for r in rows):
+        columns.pop(UNIT)
+        rows = [replace(r, cells=(*r.cells[:UNIT], *r.cells[UNIT + 1 :])) for r in rows]
     return [build.heading(title), build.table("figures", title, columns, rows, note=note)]
 
 

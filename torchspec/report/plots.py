@@ -10,7 +10,7 @@ from html import escape
 
 from torchspec.model.memo import Plot, Scale
 
-WIDTH, HEIGHT, AXIS_HEIGHT, SPREAD_HEIGHT = 148, 18, 16, 26
+WIDTH, HEIGHT, AXIS_HEIGHT, SPREAD_HEIGHT = 112, 16, 15, 24
 INK, GREY, ZONE, AXIS = "#14181f", "#8a919c", "#dfe2e7", "#59606b"
 COLOURS = {
     "pass": "#00566b",

@@ -232,7 +232,7 @@ def _breakable(text: str) -> Markup | str:
 
 def _lines(cell: Cell) -> list[tuple[str, float]]:
     """The lines of a cell with the width of their letters: fixed pitch and bold are wider than running text."""
-    marks = [("___" + m.text, 1.1) for m in (cell.mark, cell.decision) if m is not None]
+    marks = [("_" * 6 + m.text, 1.1) for m in (cell.mark, cell.decision) if m is not None]
     wide = 1.2 if any(s.style in {"code", "strong"} for s in cell.words) else 1.0
     small = 1.15 if any(s.style == "code" for s in cell.sub) else 0.92
     return [*marks, (text_of(cell.words), wide), (text_of(cell.sub), small)]
