@@ -25,6 +25,7 @@ from torchspec.report import (
     memory,
     outlook,
     page_one,
+    record,
     scope,
     timing,
     trust,
@@ -101,8 +102,8 @@ def _sections(ctx: Context) -> tuple[Section, ...]:
     out.append(trust.controls(ctx))
     out += [environment.section(ctx, side.id) for side in ctx.plan.candidates]
     out.append(scope.limits_of_it(ctx))
-    out.append(scope.registration(ctx))
-    out.append(scope.runs(ctx))
+    out.append(record.registration(ctx))
+    out.append(record.runs(ctx))
     numbered = [replace(s, number=str(n)) for n, s in enumerate((s for s in out if s is not None), start=1)]
     first = next((i for i, s in enumerate(numbered) if s.anchor.startswith("gates-")), 0)
     numbered[first] = replace(numbered[first], blocks=(*numbered[first].blocks, *gates.meanings(ctx)))
