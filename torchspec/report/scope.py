@@ -1,4 +1,4 @@
-"""What the memo does not show: cells that were not run, combinations not covered, caveats, and changes to the plan."""
+"""What the memo does not show: cells that were not run, combinations not covered, waivers, caveats."""
 
 from __future__ import annotations
 
