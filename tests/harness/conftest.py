@@ -105,7 +105,7 @@ def build_plan(
 
 
 RANKS_QUICK = Budget(
-    cell_s=4.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=1, rounds=3, block_ms=2.0, timeout_s=90.0
+    cell_s=30.0, run_s=1800.0, min_pairs=2, max_pairs=2, builds=1, rounds=3, block_ms=2.0, timeout_s=90.0
 )
 
 

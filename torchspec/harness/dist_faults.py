@@ -7,13 +7,18 @@ inherit. Must not wait longer than the timeouts it is given and a margin.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import json
 import os
 import re
+import select
 import signal
 import time
 from typing import Any
 
+from .chain import canonical, plain
+from .dist_processes import tie_to_parent
 from .dist_rank import RankCommand, RankState, job_store, join_group
 
 #: How much later than its timeout an error may come: the library looks at its timeouts now and then.
@@ -39,18 +44,48 @@ def _store(state: RankState, name: str, timeout_s: float) -> Any:
     return store
 
 
-def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
-    """All but the last rank join; it never comes. Then all join for real."""
-    import torch.distributed as dist
+def _in_child(action: Any, limit_s: float) -> Any:
+    """What `action()` gives, run in a forked child that is gone afterwards; None where it took longer than `limit_s`.
 
+    A failed init_process_group leaves counters behind that later groups of this process would disagree about.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            tie_to_parent()
+            os.write(write, canonical(plain(action())))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    try:
+        ready, _, _ = select.select([read], [], [], limit_s)
+        if not ready:
+            return None
+        data = b""
+        while part := os.read(read, 65536):
+            data += part
+        return json.loads(data) if data else None
+    finally:
+        os.close(read)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
+    """All but the last rank join; it never comes."""
     timeout = float(frame["timeout_s"])
-    absent = state.world - 1
-    answer = None
-    if state.rank != absent:
-        answer = _error_within(lambda: join_group(state, _store(state, "missing", timeout), timeout), timeout)
-        if dist.is_initialized():
-            dist.destroy_process_group()
-    return answer
+    if state.rank == state.world - 1:
+        return None
+
+    def join_without_it() -> dict[str, Any]:
+        return _error_within(lambda: join_group(state, _store(state, "missing", timeout), timeout), timeout)
+
+    limit = timeout + 2 * FAULT_MARGIN_S
+    return _in_child(join_without_it, limit) or {"error": None, "seconds": limit, "in_time": False}
 
 
 def _fault_join(state: RankState, frame: dict[str, Any]) -> Any:

@@ -138,7 +138,7 @@ class RankWorker(Worker):
         made.worker = self
         return made
 
-    def each(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> list[Any]:
+    def _each(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> list[Any]:
         """Every rank's answer. Raises Unable where a rank cannot, LaunchFailed where the job did not."""
         answers = self.job(self.count_of(arguments)).ask(do, timeout_s, **arguments)
         for answer in answers:
@@ -146,8 +146,16 @@ class RankWorker(Worker):
                 raise Unable(answer["unsupported"]["error"], answer["unsupported"]["where"])
         return answers
 
+    def each(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> list[Any]:
+        """Every rank's answer to a command. Raises Unable or WorkerFailed, as `ask` does."""
+        self.doing = do
+        try:
+            return self._each(do, timeout_s, arguments)
+        except LaunchFailed as failure:
+            raise self.as_worker_failed(failure, self.jobs.get(self.count_of(arguments))) from failure
+
     def _do_rank_zero(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
-        answer = self.each(do, timeout_s, arguments)[0]
+        answer = self._each(do, timeout_s, arguments)[0]
         return answer if isinstance(answer, dict) else {"value": answer}
 
     def _do_hello(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +176,7 @@ class RankWorker(Worker):
         if arguments.get("variant", "own") != "own":
             raise Unable(f"work on ranks has no variant {arguments['variant']}", "backend")
         count = self.count_of(arguments)
-        answers = self.each(do, timeout_s, arguments)
+        answers = self._each(do, timeout_s, arguments)
         self._names[arguments["name"]] = count
         self._bus[arguments["name"]] = float(answers[0]["bus_bytes"])
         odd = rank_disagreements([{key: one[key] for key in ("inputs", "weights")} for one in answers])
@@ -184,15 +192,15 @@ class RankWorker(Worker):
     def _do_warm(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
         """A fixed number of steps on every rank, so that they stay together; ns of the median step."""
         shape = {"calls": 1, "samples": WARM_STEPS, "plants": []}
-        times = slowest([one["ns"] for one in self.each("block", timeout_s, {**arguments, **shape})])[0]
+        times = slowest([one["ns"] for one in self._each("block", timeout_s, {**arguments, **shape})])[0]
         more = min(WARM_MOST, int(WARM_MORE_NS / max(1.0, statistics.median(times))))
         if more > 1:
             shape["samples"] = more
-            times = slowest([one["ns"] for one in self.each("block", timeout_s, {**arguments, **shape})])[0]
+            times = slowest([one["ns"] for one in self._each("block", timeout_s, {**arguments, **shape})])[0]
         return {"call_ns": float(statistics.median(times[1:] or times))}
 
     def _do_block(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
-        answers = self.each(do, timeout_s, arguments)
+        answers = self._each(do, timeout_s, arguments)
         return {"ns": slowest([one["ns"] for one in answers]), "preempted": sum(one["preempted"] for one in answers)}
 
     def _do_first(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +209,7 @@ class RankWorker(Worker):
 
     def _do_memory(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
         """The largest rank's peaks, and each rank's."""
-        answers = [one["peaks"] for one in self.each(do, timeout_s, arguments)]
+        answers = [one["peaks"] for one in self._each(do, timeout_s, arguments)]
         peaks = {name: [max(one[name][0] for one in answers), answers[0][name][1]] for name in answers[0]}
         return {"peaks": peaks, "by_rank": {name: [one[name][0] for one in answers] for name in answers[0]}}
 
