@@ -127,7 +127,7 @@ def test_a_whole_run_gives_every_figure(
         assert samples[cell.id, "candidate", "error.max_abs", "baseline"] == 1
         timings = [b for b in of_kind(held, "timing") if b["cell"] == cell.id]
         stages = Counter((b["stage"], b["planted"]) for b in timings)
-        assert stages["measure", None] >= 4
+        assert stages["measure", None] >= 2
         assert stages["same", None] >= 2
         assert stages["planted", 1.0] == stages["same", None]
         assert {b["pair"] for b in timings if b["stage"] == "measure"} == {0, 1}
