@@ -7,21 +7,22 @@
     return found ? Number(found[0].replace(",", ".")) : NaN;
   };
   const filter = (table) => {
-    const bodies = [...table.tBodies].filter((b) => b.dataset.key);
-    const keys = [...new Set(bodies.map((b) => b.dataset.key))];
-    if (bodies.length < 8 || keys.length < 2) return;
+    const rows = [...table.querySelectorAll("tr[data-key]")];
+    const first = rows.filter((r) => !r.classList.contains("trace"));
+    const keys = [...new Set(first.map((r) => r.dataset.key))];
+    if (first.length < 8 || keys.length < 2) return;
     const bar = document.createElement("p");
     bar.className = "filter";
     const press = (chosen) => {
-      for (const body of bodies) body.hidden = chosen !== null && body.dataset.key !== chosen;
+      for (const row of rows) row.hidden = chosen !== null && row.dataset.key !== chosen;
       for (const button of bar.children) button.setAttribute("aria-pressed", String(button.dataset.key === (chosen ?? "")));
     };
     for (const key of [null, ...keys]) {
       const button = document.createElement("button");
       button.type = "button";
       button.dataset.key = key ?? "";
-      const sample = key && bodies.find((b) => b.dataset.key === key).querySelector(".mark.m-" + CSS.escape(key));
-      const count = key ? bodies.filter((b) => b.dataset.key === key).length : bodies.length;
+      const sample = key && first.find((r) => r.dataset.key === key).querySelector(".mark.m-" + CSS.escape(key));
+      const count = key ? first.filter((r) => r.dataset.key === key).length : first.length;
       button.textContent = (key ? (sample ? sample.textContent : key) : document.body.dataset.all) + " " + count;
       if (key) button.className = "mark m-" + key;
       button.addEventListener("click", () => press(key));

@@ -85,12 +85,25 @@ def _bound(t: Language, limit: Limit, value: float) -> str:
     if limit.form in DIFFERENCE:
         if limit.unit in {"pp", "%"}:
             return _exact(value * 100, t, sign=True) + f"{NNBSP}pp"
-        return numbers.quantity(value, limit.unit, locale=t.locale)
+        sign = "+" if value > 0 else numbers.MINUS if value < 0 else ""
+        number, unit = _as_written(limit, t)
+        return f"{sign}{number}{NNBSP}{unit}" if unit else _signed(value, None, t)
+    number, unit = _as_written(limit, t)
+    if unit and unit not in {"1"}:
+        return f"{number}{NNBSP}{unit}"
+    return _power(value, t)
+
+
+def _as_written(limit: Limit, t: Language) -> tuple[str, str]:
+    """Number and unit as the author wrote them after the relation; ("", "") where there is none."""
     written = limit.text.split("=", 1)[-1].strip() if "=" in limit.text else ""
     number, _, unit = written.partition(" ")
-    if unit and unit not in {"1"}:
-        return f"{number.replace('.', t.locale.decimal)}{NNBSP}{unit}"
-    return _power(value, t)
+    return number.replace(".", t.locale.decimal), unit
+
+
+def _signed(value: float, unit: str | None, t: Language) -> str:
+    """A difference with its sign: "+373 kB", "−2", "0"."""
+    return ("+" if value > 0 else "") + numbers.quantity(value, unit, locale=t.locale)
 
 
 def _power(value: float, t: Language) -> str:
@@ -133,10 +146,11 @@ def figure(t: Language, gate: Gate, j: Judgement) -> Figure:
         values = None if bound is None else _plotted(estimate - 1, _less(low), _less(high), bound - 1)
         return Figure(written.estimate, written.interval, written.unit, pair, limit, values, beyond)
     unit = j.unit or gate.limit.unit
-    text = numbers.quantity(estimate, unit, locale=t.locale)
+    text = _signed(estimate, unit, t) if form in DIFFERENCE else numbers.quantity(estimate, unit, locale=t.locale)
+    size = numbers.scale_of(estimate or max(abs(low or 0.0), abs(high or 0.0)), unit)
     interval = ""
     if low is not None and high is not None and (low, high) != (estimate, estimate):
-        interval = _absolute_interval(low, high, unit, t)
+        interval = _absolute_interval(low, high, size, t)
     return Figure(text, interval, "", pair, limit, None, beyond)
 
 
@@ -150,13 +164,14 @@ def _ends(sign: float, low: float | None, high: float | None) -> tuple[float | N
     return (None if high is None else -high), (None if low is None else -low)
 
 
-def _absolute_interval(low: float, high: float, unit: str | None, t: Language) -> str:
-    factor, _ = numbers.scale_of(max(abs(low), abs(high)), unit)
+def _absolute_interval(low: float, high: float, size: tuple[float, str], t: Language) -> str:
+    """Both ends in the estimate's own unit, rounded outward."""
+    factor, name = size
     ends = (
         numbers.scientific(low / factor, 3, way="down", locale=t.locale),
         numbers.scientific(high / factor, 3, way="up", locale=t.locale),
     )
-    return f"[{ends[0]}{'; ' if t.locale.decimal == ',' else ', '}{ends[1]}]"
+    return f"[{ends[0]}{'; ' if t.locale.decimal == ',' else ', '}{ends[1]}]" + (f"{NNBSP}{name}" if name else "")
 
 
 def _plotted(

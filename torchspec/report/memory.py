@@ -41,7 +41,10 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
         cells: list[Cell | Words | str] = [build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))))]
         cells += [_meter(ctx, [j for j in own if j.metric == m], scale) for m in meters]
         cells.append(outcome_cell(ctx, first))
-        traces = [join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ") for j in own]
+        traces = [
+            join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ")
+            for j in sorted(own, key=lambda j: meters.index(j.metric))
+        ]
         rows.append(build.row(*cells, key=first.outcome, trace=join(traces, "; ")))
     if scale is not None:
         last = list(axis_row(ctx, scale, len(meters) + 2, 1).cells)

@@ -32,7 +32,7 @@ addEventListener("load", () => {
   if (fail) {
     fail.click();
     const table = fail.parentElement.nextElementSibling.querySelector("table");
-    filtered = [...table.tBodies].filter((b) => b.dataset.key && !b.hidden).map((b) => b.dataset.key);
+    filtered = [...table.querySelectorAll("tr[data-key]")].filter((r) => !r.hidden).map((r) => r.dataset.key);
   }
   let sorted = null;
   const sort = document.querySelector("table[data-sort] .sort");

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from torchspec.model.plan import Gate, Limit
+from torchspec.model.verdict import Judgement
 from torchspec.report import numbers
+from torchspec.report.figure import figure, limit_words
+from torchspec.report.language import Language
 from torchspec.report.numbers import Locale
 
 N = numbers.NNBSP
@@ -70,3 +75,33 @@ def test_duration(seconds: float, said: str) -> None:
 )
 def test_scientific(value: float, said: str) -> None:
     assert numbers.scientific(value) == said
+
+
+def test_a_difference_has_its_sign_and_the_authors_unit() -> None:
+    t = Language()
+    limit = Limit("increase", "<=", 16e6, "MB", "increase <= 16 MB")
+    gate = Gate("g", "s", "memory.driver_peak", limit, "baseline", None, None, "defer", None, (), "")
+    judgement = Judgement(
+        "g",
+        "c",
+        "candidate",
+        "memory.driver_peak",
+        "pass",
+        "adopt",
+        "exact",
+        "",
+        373e3,
+        229e3,
+        371.9e3,
+        0.9,
+        1e6,
+        1.373e6,
+        "bytes",
+    )
+    shown = figure(t, gate, judgement)
+    assert shown.change == "+373\u202fkB"
+    assert shown.interval == "[229, 372]\u202fkB"
+    assert shown.limit == "at most +16\u202fMB"
+    assert limit_words(t, replace(gate, limit=replace(limit, form="drop", value=0.03, text="drop <= 3 %"))) == (
+        "at least −3\u202f%"
+    )
