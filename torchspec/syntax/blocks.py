@@ -11,7 +11,7 @@ from torchspec.core.diagnostics import Diagnostic, Label, Span
 from torchspec.syntax.lexical import Token
 
 MAX_DEPTH = 12
-MAX_ERRORS = 100  # of one kind of check in one file; what is beyond is not shown
+MAX_ERRORS = 100  # in the form of one file; reading stops there, since what follows would be guesses
 
 
 @dataclass(slots=True)
@@ -56,13 +56,15 @@ class _Blocks:
 
 
 def balance(stream: list[Token], name: str) -> tuple[list[Token], list[Diagnostic], bool]:
-    """The same tokens with balanced braces, each at its place; what was wrong; whether nesting stays within bounds."""
+    """The same tokens with balanced braces, each at its place; what was wrong; whether the rest can be read at all."""
     stream = _braces_in_open_strings(stream)
     opened = sum(t.type == "LBRACE" for t in stream)
     state = _Blocks(name, opened - sum(t.type == "RBRACE" for t in stream))
     previous = Token("NEWLINE", "\n", 0, 0)
     head = previous
     for token in stream:
+        if len(state.found) > MAX_ERRORS:
+            return [], state.found, False
         kind = token.type
         starts = previous.type == "NEWLINE"
         if starts and kind != "NEWLINE":

@@ -23,7 +23,8 @@ TABLES = Tables(_tables.STATES, _tables.GOTOS, _tables.RULES, _tables.START, _ta
 def parse_source(data: bytes, name: str) -> Result[File]:
     """The AST of `data`, and every mistake of form in it.
 
-    `value` is None only where nothing can be read (not UTF-8, nested too deeply); else it holds what could be read.
+    `value` is None only where nothing can be read (not UTF-8, nested too deeply, a hundred lines that are no
+    statements); else it holds what could be read.
     """
     text, found = decode(data, name)
     if not text:
@@ -55,7 +56,7 @@ class _Parser:
         self._broken: set[int] = set()  # lines
         self._reported: set[int] = {d.span.line for d in found if d.span is not None}
 
-    def run(self, stream: list[Token]) -> list[Statement]:
+    def run(self, stream: list[Token]) -> list[Statement] | None:
         automaton = Automaton(TABLES, self._reduce)
         position, recovered = 0, -1
         while True:
@@ -66,6 +67,8 @@ class _Parser:
                 position += 1
                 continue
             self._report(syntax_error(automaton.state, token, self.name), token.line)
+            if len(self._broken) > MAX_ERRORS:
+                return None
             if position == recovered:  # recovery did not help: the token goes, so that every step is a step on
                 position += 1
                 if position == len(stream):

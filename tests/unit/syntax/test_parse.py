@@ -158,6 +158,13 @@ def test_no_text_takes_long(line: str) -> None:
     assert time.process_time() - start < 2
 
 
+@pytest.mark.parametrize("line", ["x {\n", "{\n", "1\n", "a { b }\n"])
+def test_reading_stops_after_a_hundred_mistakes_of_form(line: str) -> None:
+    for lines in (200, 30_000):
+        result = parse_source((line * lines).encode(), "t")
+        assert [len(result.diagnostics), result.diagnostics[-1].code, result.value] == [101, "TS125", None]
+
+
 def test_units_of_grammar_and_catalog_are_the_same() -> None:
     from torchspec.catalog import load
 
