@@ -25,7 +25,7 @@ def test_the_quickstart_is_in_canonical_form() -> None:
 
 def test_editing_a_gate_does_not_move_its_neighbours() -> None:
     text = (data_folder("specs") / "quickstart.tspec").read_text(encoding="utf-8")
-    edited = text.replace("determinism.output ", "determinism.of_everything_there_is ")
+    edited = text.replace("determinism.gradient ", "determinism.of_everything_there_is ")
     before, after = text.split("\n"), format_source(edited, "t").value.split("\n")
     changed = [a for a, b in zip(before, after, strict=True) if a != b]
     assert len(changed) == 1
