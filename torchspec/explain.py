@@ -95,11 +95,19 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _rehearsal(plan: Plan) -> str:
-    within = f" within {plan.rollback.within_s:g} s" if plan.rollback is not None else ": none, so never passed"
+    within = f" within {_span(plan.rollback.within_s)}" if plan.rollback is not None else ": none, so never passed"
     answers = [str(algebra.rehearsal_contribution(o)) for o in algebra.OUTCOMES]
     return f"rollback rehearsal{within}\n" + table(
         [["", *(_HEAD[o] for o in algebra.OUTCOMES)], ["going back", *answers]]
     )
+
+
+def _span(seconds: float) -> str:
+    """A budget in the largest unit that holds it whole: `10 min`, `90 s`."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
 
 
 def _bound(plan: Plan) -> str:

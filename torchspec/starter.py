@@ -11,6 +11,7 @@ from torchspec import catalog as catalog_tables
 from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.core.near import nearest
 from torchspec.core.versions import is_exact
+from torchspec.syntax.format import format_source
 
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -165,7 +166,7 @@ def starting_spec(
     if "distributed" in names:
         parts.append(_gates("ranks", _RANK_GATES, ("distributed",)))
     parts.append(_TAIL)
-    return Result("\n".join(parts))
+    return format_source("\n".join(parts), "start.tspec")
 
 
 def _mistakes(baseline: str, candidate: str, backends: Sequence[str], entry: str) -> list[Diagnostic]:

@@ -105,6 +105,8 @@ class _Loader:
                 return stream.read()
         except FileNotFoundError:
             self.context.say(code, f"there is no file {name}", span, "paths begin at the file that names them")
+        except IsADirectoryError:
+            self.context.say(code, f"{name} is a folder, not a file", span, "name a .tspec file in it")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             self.context.say(code, f"{name} cannot be read: {reason}", span)
@@ -210,7 +212,7 @@ def _filled(context: Context, statement: Statement, values: dict[str, Value]) ->
                 elif value.text in values:
                     kept.append(replace(values[value.text], span=value.span))
                 else:
-                    context.unknown("TS218", "parameter", value.text, value.span, values)
+                    context.unknown("TS218", "parameter", value.text, value.span, values, f"param {value.text} 512")
                     broken = True
             if kept:
                 groups.append(tuple(kept))

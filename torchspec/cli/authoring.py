@@ -38,6 +38,7 @@ def check(arguments: Namespace) -> int:
 def compile(arguments: Namespace) -> int:
     """Plan, lock and one harness file a backend, below out/."""
     from torchspec import pipeline
+    from torchspec.decide_words import counted
 
     params = parameters(arguments.set)
     if params is None:
@@ -51,12 +52,12 @@ def compile(arguments: Namespace) -> int:
     compiled = outcome.compiled
     plan = compiled.plan
     backends = ", ".join(b.name for b in plan.backends)
-    say(f"{arguments.spec}: {len(plan.cells)} cells, {len(plan.gates)} gate lines, on {backends}")
+    say(f"{arguments.spec}: {counted(len(plan.cells), 'cell')}, {counted(len(plan.gates), 'gate line')}, on {backends}")
     say(f"  plan     {compiled.folder / 'plan.json'}  {compiled.plan_digest[:16]}")
     say(f"  lock     {compiled.folder / 'lock.json'}")
     for backend in plan.backends:
         count = sum(cell.backend == backend.name for cell in plan.cells)
-        say(f"  harness  {compiled.folder / 'harness' / (backend.name + '.py')}  {count} cells")
+        say(f"  harness  {compiled.folder / 'harness' / (backend.name + '.py')}  {counted(count, 'cell')}")
     git = compiled.lock.git
     if git.commit is None:
         say(f"  git      {git.reason}: a run from here is exploratory")

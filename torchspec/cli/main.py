@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from torchspec import __version__
 from torchspec.cli.exits import Exit
@@ -21,6 +23,21 @@ exit status: 0 adopt, 10 isolate, 20 defer, 30 rollback, 40 exploratory,
 2 the spec is wrong, 3 the tool or a machine failed, 4 verify found something.
 `torchspec explain exits` says more.
 """
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says which command was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        from torchspec.core.near import nearest
+
+        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message, re.DOTALL)
+        if wrong is not None:
+            close = nearest(wrong[1], re.findall(r"[a-z]+", wrong[2]))
+            hint = f"did you mean `torchspec {close}`?" if close else "`torchspec --help` lists the commands"
+            say(f"torchspec: there is no command '{wrong[1]}'; {hint}", sys.stderr)
+            raise SystemExit(Exit.SPEC)
+        super().error(message)
 
 
 def _add_spec(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +70,7 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line. Cheap: no stage is imported."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="torchspec",
         description="Decide, workload by workload and backend by backend, whether a new PyTorch may run your work.",
         epilog=EPILOG,

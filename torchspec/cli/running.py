@@ -14,6 +14,7 @@ from torchspec.cli.exits import Exit, for_decision
 from torchspec.cli.output import say, wants_color
 from torchspec.cli.progress import Progress
 from torchspec.core.diagnostics import Diagnostic
+from torchspec.decide_words import counted
 from torchspec.pipeline import Compiled
 from torchspec.pipeline_run import Judged, Sealed
 
@@ -47,7 +48,7 @@ def run(arguments: Namespace) -> int:
         names = ", ".join(s.name for s in plan.upgrade.stages) or "none"
         say(f"torchspec: the window has no stage {arguments.stage!r}; it has: {names}", sys.stderr)
         return Exit.SPEC
-    say(f"{plan.upgrade.title}: {len(plan.cells)} cells, {len(plan.candidates)} candidate(s)")
+    say(f"{plan.upgrade.title}: {counted(len(plan.cells), 'cell')}, {counted(len(plan.candidates), 'candidate')}")
     with Progress(sys.stdout, wants_color(sys.stdout, arguments.color)) as progress:
         made = pipeline_run.provision(compiled, progress.event)
         progress.clear()

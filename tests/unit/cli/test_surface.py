@@ -226,3 +226,27 @@ def test_every_code_that_is_used_is_explained(repository: Path) -> None:
     used = {code for path in sources for code in re.findall(r'"(TS[0-9]{3})"', path.read_text(encoding="utf-8"))}
     assert len(used) > 100
     assert used - set(CODES) == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("chek", "did you mean `torchspec check`?"), ("zzzzzz", "`torchspec --help` lists the commands")]
+)
+def test_a_misspelled_command_is_answered_with_the_one_meant(word: str, hint: str, tmp_path: Path) -> None:
+    done = torchspec(word, cwd=tmp_path)
+    assert done.returncode == Exit.SPEC
+    assert done.stderr == f"torchspec: there is no command '{word}'; {hint}\n"
+
+
+def test_a_folder_is_not_a_spec(tmp_path: Path) -> None:
+    done = torchspec("check", ".", cwd=tmp_path)
+    assert done.returncode == Exit.SPEC
+    assert "is a folder, not a file" in done.stderr + done.stdout
+    assert "name a .tspec file in it" in done.stderr + done.stdout
+
+
+def test_one_cell_is_one_cell(tmp_path: Path) -> None:
+    assert torchspec("init", "a.tspec", cwd=tmp_path).returncode == 0
+    done = torchspec("compile", "a.tspec", cwd=tmp_path)
+    assert "a.tspec: 1 cell, 8 gate lines, on cpu" in done.stdout
+    shown = torchspec("explain", "decisions", "a.tspec", cwd=tmp_path).stdout
+    assert "rollback rehearsal within 10 min" in shown

@@ -11,6 +11,7 @@ from torchspec import catalog
 from torchspec.check import check_spec
 from torchspec.core.diagnostics import render_text
 from torchspec.starter import quoted, starting_spec
+from torchspec.syntax.format import format_source
 
 BACKENDS = tuple(catalog.load().backends)
 CHOICES = [c for size in range(len(BACKENDS) + 1) for c in combinations(BACKENDS, size)]
@@ -85,3 +86,10 @@ def test_refuses(answers: dict[str, object], code: str) -> None:
     assert made.value is None
     assert [d.code for d in made.diagnostics] == [code]
     assert made.diagnostics[0].hint
+
+
+@pytest.mark.parametrize("backends", [(), ("cpu", "distributed"), BACKENDS], ids="-".join)
+def test_is_in_canonical_form(backends: tuple[str, ...]) -> None:
+    made = starting_spec(baseline="2.13.0", candidate="2.14.1", owner="t", backends=backends)
+    assert made.value is not None
+    assert format_source(made.value, "start.tspec").value == made.value
