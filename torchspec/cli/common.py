@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchspec import __version__
 from torchspec.cli.exits import Exit
-from torchspec.cli.output import render_all, say, tally, wants_color
+from torchspec.cli.output import render_all, say, tally, wants_color, width_of
 from torchspec.core.diagnostics import Diagnostic, sort_diagnostics
 
 
@@ -37,7 +37,7 @@ def show(
     ordered = sort_diagnostics(diagnostics)
     stream = sys.stderr if form == "text" else sys.stdout
     color = wants_color(stream, arguments.color)
-    text = render_all(ordered, sources, form, color=color, target=target, version=__version__)
+    text = render_all(ordered, sources, form, color=color, target=target, version=__version__, columns=width_of(stream))
     if text:
         say(text, stream)
     if form == "text" and len(ordered) > 1:

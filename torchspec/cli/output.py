@@ -20,6 +20,15 @@ def wants_color(stream: TextIO, choice: str = "auto") -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def width_of(stream: TextIO) -> int | None:
+    """Columns of the terminal behind `stream`; None where there is none."""
+    if not stream.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size((100, 24)).columns
+
+
 def say(text: str = "", stream: TextIO | None = None) -> None:
     """Print one line; a closed pipe is not an error of ours."""
     stream = stream or sys.stdout
@@ -154,6 +163,7 @@ def render_all(
     color: bool,
     target: str,
     version: str,
+    columns: int | None = None,
 ) -> str:
     """All diagnostics in one of `FORMATS`; the empty string where there is nothing to say."""
     if form == "json":
@@ -166,7 +176,7 @@ def render_all(
         return _junit(diagnostics, target)
     if form == "github":
         return "\n".join(_github(d) for d in diagnostics)
-    return "\n\n".join(render_text(d, sources, color) for d in diagnostics)
+    return "\n\n".join(render_text(d, sources, color, columns) for d in diagnostics)
 
 
 def tally(diagnostics: Sequence[Diagnostic]) -> str:

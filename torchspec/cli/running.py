@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -84,7 +85,7 @@ def _judge_and_seal(compiled: Compiled, arguments: Namespace) -> int:
     )
     _tell(sealed.diagnostics, arguments, compiled)
     say()
-    _say_decision(compiled, judged.value)
+    _say_decision(compiled, judged.value, arguments)
     if sealed.value is None:
         say("No memo was written; `torchspec memo` tries again.", sys.stderr)
         return exit_for(sealed.diagnostics) or Exit.MACHINE
@@ -98,17 +99,27 @@ def _exit(judged: Judged) -> int:
     return for_decision(worst, judged.registration.status == "confirmatory")
 
 
-def _say_decision(compiled: Compiled, judged: Judged) -> None:
+def _say_decision(compiled: Compiled, judged: Judged, arguments: Namespace) -> None:
+    from torchspec.cli.findings import findings, wrapped
     from torchspec.cli.tables import matrix
 
-    say(matrix(compiled.plan, judged.verdict, wants_color(sys.stdout)))
+    plan, verdict = compiled.plan, judged.verdict
+    color = wants_color(sys.stdout, arguments.color)
+    width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
+    say(matrix(plan, verdict, color, width))
+    several = len(verdict.fleet) > 1
+    for fleet in verdict.fleet:
+        found = findings(plan, verdict, fleet.candidate, color, width)
+        if found:
+            say()
+            say(f"{fleet.candidate}\n{found}" if several else found)
     say()
-    for fleet in judged.verdict.fleet:
-        name = "" if len(judged.verdict.fleet) == 1 else f"{fleet.candidate}: "
-        say(f"{name}{fleet.decision.upper()}: {fleet.reason}")
+    for fleet in verdict.fleet:
+        name = f"{fleet.candidate}: " if several else ""
+        say(wrapped(f"{name}{fleet.decision.upper()}: {fleet.reason}", width))
     registration = judged.registration
     if registration.status == "exploratory":
-        say(f"Exploratory, not confirmatory: {'; '.join(registration.reasons)}")
+        say(wrapped(f"Exploratory, not confirmatory: {'; '.join(registration.reasons)}", width))
 
 
 def _say_memo(sealed: Sealed) -> None:
@@ -134,7 +145,7 @@ def judge(arguments: Namespace) -> int:
         value = {"verdict": to_json(judged.value.verdict), "registration": to_json(judged.value.registration)}
         say(json.dumps(value, indent=1, ensure_ascii=False))
     else:
-        _say_decision(compiled, judged.value)
+        _say_decision(compiled, judged.value, arguments)
     return _exit(judged.value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchspec.core.diagnostics import display_width
 from torchspec.model.plan import Plan
-from torchspec.model.verdict import Row, Verdict
+from torchspec.model.verdict import Outcome, Row, Verdict
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "◆", "error": "△", "not_run": "○"}
 _PAINT = {
@@ -19,6 +19,11 @@ _RESET = "\x1b[0m"
 
 def _pad(text: str, width: int) -> str:
     return text + " " * max(0, width - display_width(text))
+
+
+def paint(text: str, outcome: Outcome) -> str:
+    """`text` in the colour of an outcome; the word and the mark say it without."""
+    return f"{_PAINT[outcome]}{text}{_RESET}"
 
 
 def matrix(plan: Plan, verdict: Verdict, color: bool = False, width: int = 80) -> str:
@@ -48,12 +53,13 @@ def _wide(plan: Plan, rows: list[Row], color: bool, width: int) -> str | None:
         return None
     found = {(r.workload, r.backend): r for r in rows}
     lines = [_pad("workload", first) + "".join("  " + _pad(b, w) for b, w in zip(backends, widths, strict=True))]
+    lines[0] = lines[0].rstrip()
     for workload in workloads:
         line = _pad(workload, first)
         for backend, room in zip(backends, widths, strict=True):
             row = found.get((workload, backend))
             text = _pad(_cell(row), room)
-            line += "  " + (f"{_PAINT[row.outcome]}{text}{_RESET}" if color and row else text)
+            line += "  " + (paint(text, row.outcome) if color and row else text)
         lines.append(line.rstrip())
     return "\n".join(lines)
 
@@ -62,5 +68,5 @@ def _narrow(rows: list[Row], color: bool) -> str:
     lines = []
     for row in rows:
         text = _cell(row)
-        lines.append(f"{row.workload} on {row.backend}: {_PAINT[row.outcome] + text + _RESET if color else text}")
+        lines.append(f"{row.workload} on {row.backend}: {paint(text, row.outcome) if color else text}")
     return "\n".join(lines)

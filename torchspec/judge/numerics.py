@@ -16,6 +16,8 @@ from torchspec.judge.finding import Finding, Question, better, crossing, figures
 from torchspec.judge.samples import Samples, described, limit_is_wrong, take
 from torchspec.model.evidence import Record
 
+VISIBLE = 5e-4  # of a ratio: what a per cent with one decimal can show; less is rounding, and not called better
+
 
 def find(question: Question, records: Sequence[Record]) -> Finding | None:
     """The finding from numeric samples of one cell; None where the candidate sent none."""
@@ -111,7 +113,7 @@ def _compared(question: Question, shown: Finding, new: Samples, value: float, kn
     term, _, _ = in_form(question, change, change, change)
     shown = replace(shown, estimate=term, low=term, high=term)
     text = figures(question, shown)
-    real = better(question, change, change)
+    real = better(question, change, change) and (question.scale != "ratio" or abs(change - 1) >= VISIBLE)
     bound = question.bound
     if bound is None:
         return replace(shown, outcome="pass", rule="report", improvement=real, reason=f"{text}: reported, not judged")
