@@ -38,18 +38,52 @@ def test_the_tool_verifies_what_the_harness_wrote(tmp_path: Path) -> None:
     assert not report.problems
 
 
-def test_a_torn_tail_is_cut_off_and_reported(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_a_torn_tail_is_kept_beside_the_ledger_as_the_tool_keeps_it(tmp_path: Path) -> None:
+    path, theirs = tmp_path / "ledger.jsonl", tmp_path / "tool" / "ledger.jsonl"
     written(path, 3).close()
     whole = path.read_bytes()
+    torn = whole[:-20][len(b"".join(whole.splitlines(keepends=True)[:2])) :]
     path.write_bytes(whole[:-20])
-    again = Ledger(path, "r-2")
-    records = list(again.records())
-    assert [r["seq"] for r in records] == [0, 1, 2]
-    assert records[2]["kind"] == "note"
-    assert records[2]["body"]["what"] == "torn tail cut off"
-    assert records[2]["body"]["bytes"] == len(whole) - 20 - len(b"".join(whole.splitlines(keepends=True)[:2]))
-    again.close()
+    theirs.parent.mkdir()
+    theirs.write_bytes(whole[:-20])
+    Ledger(path, "r-2").close()
+    tool_ledger.recover(theirs)
+    assert (tmp_path / "ledger.torn-1").read_bytes() == torn
+    assert (theirs.parent / "ledger.torn-1").read_bytes() == torn
+    ours, tools = list(tool_ledger.read(path)), list(tool_ledger.read(theirs))
+    assert [r.seq for r in ours] == [0, 1, 2]
+    assert (ours[2].kind, ours[2].run) == (tools[2].kind, tools[2].run) == ("note", "r-1")
+    assert {**ours[2].body, "by": ""} == {**tools[2].body, "by": ""}
+    assert (ours[2].body["what"], ours[2].body["bytes"]) == ("torn tail", len(torn))
+    assert not tool_ledger.verify(path).problems
+
+
+def test_a_second_torn_tail_does_not_replace_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    for number, torn in enumerate((b'{"body":{"a', b"\x00" * 100), 1):
+        with path.open("ab") as stream:
+            stream.write(torn)
+        Ledger(path, "r-1").close()
+        assert (tmp_path / f"ledger.torn-{number}").read_bytes() == torn
+    assert (tmp_path / "ledger.torn-1").read_bytes() == b'{"body":{"a'
+    assert [r.kind for r in tool_ledger.read(path)] == ["note", "note"]
+
+
+@pytest.mark.parametrize("damage", ["changed", "not json", "empty line"])
+def test_a_whole_last_line_that_is_damaged_is_refused_and_kept(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written(path, 3).close()
+    data = path.read_bytes()
+    last = data.splitlines(keepends=True)[-1]
+    bad = {"changed": last.replace(b'"number":2', b'"number":7'), "not json": b"x" * 40 + b"\n", "empty line": b"\n"}
+    path.write_bytes(data[: -len(last)] + bad[damage])
+    before = path.read_bytes()
+    with pytest.raises(EvidenceError, match=r"does not hold at record 2: .* choose another evidence folder"):
+        Ledger(path, "r-2")
+    with pytest.raises(tool_ledger.LedgerError):
+        tool_ledger.recover(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("place", [30, 200, -300])

@@ -1,7 +1,8 @@
 """Evidence on disk: canonical JSON, digests, and the append-only hash-chained ledger that `docs/evidence.md` describes.
 
-One writer at a time; a record is one `write`; a torn last line is cut off and reported by a `note`; a chain that does
-not hold is refused. Must not know what the records mean.
+One writer at a time; a record is one `write`. Bytes after the last newline (a record whose writer died) are kept in a
+file beside the ledger before anything is added, and a `note` says so; a whole line that does not hold is refused, and
+nothing is touched. Must not know what the records mean.
 """
 
 from __future__ import annotations
@@ -85,12 +86,18 @@ class Ledger:
         self.seq, self.head = 0, GENESIS
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o644)
-        self._lock()
-        torn = self._walk_to_end()
-        if torn is not None:
-            os.ftruncate(self._fd, self._end)
-            self.append("note", {"what": "torn tail cut off", "bytes": len(torn), "sha256": sha256_hex(torn)})
-            self.sync()
+        try:
+            self._lock()
+            torn, last_run = self._walk_to_end()
+            if torn:
+                aside = self._set_aside(torn)
+                text = f"{len(torn)} bytes of a record that was being written were set aside"
+                detail = {"file": aside.name, "sha256": sha256_hex(torn), "bytes": len(torn)}
+                self._append("note", {"by": "harness", "text": text, "what": "torn tail", **detail}, last_run)
+                self.sync()
+        except BaseException:
+            os.close(self._fd)
+            raise
 
     def _lock(self) -> None:
         try:
@@ -100,26 +107,46 @@ class Ledger:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(self._fd)
             raise EvidenceError(f"another run is writing {self.path.name}; wait until it has ended") from error
 
-    def _walk_to_end(self) -> bytes | None:
-        """Follows the chain to its end; gives the bytes of a torn tail. Raises where the chain breaks before that."""
-        self._end = 0
+    def _walk_to_end(self) -> tuple[bytes, str]:
+        """Follows the chain to its end: the bytes of a torn tail, and the last record's run ("r-none": there is none).
+
+        Raises where a whole line does not hold, whichever it is: what was written whole and no longer holds was damaged
+        later, and is not a record that was being written.
+        """
+        self._end, run = 0, "r-none"
         with open(self.path, "rb") as stream:
             for line in stream:
-                record = _checked(line, self.seq, self.head) if line.endswith(b"\n") else None
+                if not line.endswith(b"\n"):
+                    return line, run
+                record = _checked(line, self.seq, self.head)
                 if record is None:
-                    rest = line + stream.read()
-                    if b"\n" in rest[:-1]:
-                        raise EvidenceError(
-                            f"{self.path.name} does not hold at record {self.seq}: its hash or its place in the chain "
-                            "is wrong. Keep the file as it is and choose another evidence folder"
-                        )
-                    return rest
+                    raise EvidenceError(
+                        f"{self.path.name} does not hold at record {self.seq}: its content, its hash or its place in "
+                        "the chain is wrong, so nothing can follow it. Put back a copy of the ledger that holds, or "
+                        "keep this one as it is and choose another evidence folder"
+                    )
                 self._end += len(line)
-                self.seq, self.head = self.seq + 1, record["hash"]
-        return None
+                self.seq, self.head, run = self.seq + 1, record["hash"], record["run"]
+        return b"", run
+
+    def _set_aside(self, torn: bytes) -> Path:
+        """Keeps the bytes of a torn tail in `ledger.torn-N`, and only then cuts them off the ledger."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.stem}.torn-{number}")).exists():
+            number += 1
+        try:
+            with aside.open("xb") as out:
+                out.write(torn)
+                out.flush()
+                os.fsync(out.fileno())
+            os.ftruncate(self._fd, self._end)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise self._full(error) from error
+        return aside
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every whole record, in order."""
@@ -143,9 +170,9 @@ class Ledger:
             raise stopped
         return record
 
-    def _append(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _append(self, kind: str, body: dict[str, Any], run: str | None = None) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
-        record = seal(self.seq, now, self.run, kind, plain(body), self.head)
+        record = seal(self.seq, now, run or self.run, kind, plain(body), self.head)
         line = canonical(record) + b"\n"
         try:
             written = os.write(self._fd, line)
