@@ -60,6 +60,8 @@ class Axes:
                 made.append(self._axis(axis, group, span))
             elif axis.name == "ranks":
                 made.append(AxisDecl("ranks", self.ranks, (), None))
+            elif axis.default is None and shape is not None and shape.broken:
+                continue
             elif axis.default is None:
                 hint = f"for example: {_axis_example(axis)}"
                 place = shape.statement.word_span if shape else self.name.span

@@ -5,11 +5,11 @@ Knows the table of words and the kinds of values; must not look names up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torchspec.check.words import Row, Slot
 from torchspec.core.diagnostics import Diagnostic, Span
-from torchspec.core.near import nearest
+from torchspec.core.near import meant
 from torchspec.syntax.ast import Statement, Value
 
 Group = tuple[Value, ...]
@@ -18,13 +18,24 @@ Pair = tuple[Value, Group]
 
 @dataclass(slots=True)
 class Bound:
-    """A statement with its values in place, by named value; what needs no name is under ""."""
+    """A statement with its values in place, by named value; what needs no name is under "".
+
+    `row` is what the statement's word was taken for. `lost`: values were left over and reported, so what seems to be
+    missing may be among them.
+    """
 
     statement: Statement
+    row: Row
     slots: dict[str, list[Group]] = field(default_factory=dict)  # "" or the named value -> one group a slot
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
     rest: list[Group] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)  # where a named value's own word stands
+    lost: bool = False
+
+    @property
+    def broken(self) -> bool:
+        """Whether a mistake on this line was reported already."""
+        return self.lost or self.statement.broken
 
     def one(self, position: int = 0, name: str = "") -> Value | None:
         """The single value of a slot, None where it is missing."""
@@ -72,7 +83,7 @@ class _Binder:
         self.also = also
         self.groups = list(statement.arguments)
         self.position = 0
-        self.bound = Bound(statement)
+        self.bound = Bound(statement, row)
 
     def run(self) -> Bound:
         self._fill("", self.row.slots)
@@ -99,8 +110,9 @@ class _Binder:
         for slot in slots:
             if slot.kind == "rest":
                 while self.position < len(self.groups) and self._named(self.groups[self.position]) is None:
-                    self.bound.rest.append(self.groups[self.position])
+                    group = self.groups[self.position]
                     self.position += 1
+                    self.bound.rest.append(self._with_unit(group) if group[0].kind == "number" else group)
                 continue
             if slot.kind == "pairs":
                 self._pairs(name, slot)
@@ -117,7 +129,25 @@ class _Binder:
                 filled.append(())
                 continue
             self.position += 1
-            filled.append(self._checked(slot, group))
+            filled.append(self._checked(slot, self._with_unit(group) if slot.kind == "quantity" else group))
+
+    def _with_unit(self, group: Group) -> Group:
+        """The number, with the unit that a spelled-out one after it stands for; the group itself where none does."""
+        value = group[-1]
+        if value.unit is not None or self.position >= len(self.groups):
+            return group
+        after = self.groups[self.position]
+        if len(after) > 1 or after[0].kind != "name" or self._named(after) is not None:
+            return group
+        from torchspec.core.elsewhere import unit_called
+
+        unit = unit_called(after[0].text)
+        if unit is None:
+            return group
+        self.position += 1
+        hint = f"write `{value.text} {unit}`"
+        self._say("TS123", f"`{after[0].text}` is not how a unit is written", after[0].span, hint)
+        return (*group[:-1], replace(value, unit=unit))
 
     def _fits(self, slot: Slot) -> bool:
         """Whether a word that is also the name of a named value is meant as a name: only as the first of several."""
@@ -192,15 +222,31 @@ class _Binder:
             self._missing(slot, name)
 
     def _left_over(self, group: Group) -> None:
-        first = group[0]
-        if first.kind == "name":
-            options = [*self.named, *self.also]
-            near = nearest(first.text, options)
+        first, word = group[0], self.statement.word
+        near = meant(first.text, [*self.named, *self.also]) if first.kind == "name" else None
+        if first.kind == "name" and (near or not self._list()):
             known = ", ".join(n for n in self.named if n not in self.bound.places)
-            hint = f"did you mean `{near}`?" if near else (f"what may follow: {known}" if known else self._example())
-            self._say("TS202", f"`{self.statement.word}` knows no `{first.text}`", first.span, hint)
+            follows = f"what may follow: {known}" if known else self._example()
+            hint = f"did you mean {near}?" if near else follows
+            self._say("TS202", f"`{word}` knows no `{first.text}`", first.span, hint)
         else:
-            self._say("TS204", f"`{self.statement.word}` takes no more values", first.span, self._example())
+            inside = "what it says stands in its block, one statement a line" if self.row.block else None
+            hint = self._list() or inside or self._example()
+            self._say("TS204", f"`{word}` takes no more values", first.span, hint)
+        self.bound.lost = True
+
+    def _list(self) -> str | None:
+        """How to write values as a list, where one may stand before the values that are left over."""
+        before = self.groups[self.position - 1] if self.position else ()
+        last = self.groups[self.position]
+        slots = [s for _, named in (("", self.row.slots), *self.row.named) for s in named]
+        if (
+            before
+            and before[0].kind == last[0].kind
+            and any(s.many and before[0].kind in _KINDS[s.kind] for s in slots)
+        ):
+            return f"a comma joins the values of a list: {before[-1].written}, {last[0].written}"
+        return None
 
     def _example(self) -> str | None:
         return f"for example: {self.row.example}" if self.row.example else None

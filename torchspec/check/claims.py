@@ -63,15 +63,16 @@ def _claim(
 ) -> ClaimDecl | None:
     source = line.one(name="from")
     if source is None:
-        if "from" not in line.places and not line.statement.broken:
+        if "from" not in line.places and not line.broken:
             hint = "for example: claim faster from notes {"
             context.say("TS203", "`claim` lacks `from` and a source", after(line.statement), hint)
     elif source.text not in [s.name.text for s in known]:
-        context.unknown("TS217", "source", source.text, source.span, [s.name.text for s in known])
+        declare = f'source {source.text} "https://…"  retrieved 2026-11-30'
+        context.unknown("TS217", "source", source.text, source.span, [s.name.text for s in known], declare)
     inner = walk(context, "claim", line.statement.block or ())
     check = inner.get("check", [None])[0]
     target = check.one() if check else None
-    broken = line.statement.broken or any(s.broken for s in line.statement.block or ())
+    broken = line.broken or any(s.broken for s in line.statement.block or ())
     if check is None and not broken:
         message = f"claim `{name.text}` does not say what would reproduce it"
         context.say("TS236", message, name.span, "for example: check reranker on cpu")
@@ -83,7 +84,7 @@ def _claim(
     if check is not None and workload is not None:
         for value in check.many(name="on"):
             on = [b.text for b in workload.backends]
-            if value.text not in on:
+            if value.text not in on and value.text not in context.misnamed:
                 context.unknown("TS211", f"backend of `{workload.name.text}`", value.text, value.span, on)
     if not inner.get("states") and not broken:
         hint = "for example: states latency.p50 speedup 1.3 x  within 10 %"
@@ -116,7 +117,7 @@ def _states(context: Context, line: Bound) -> StatementDecl | None:
         return None
     metric = context.catalog.metrics.get(name.text)
     if metric is None:
-        context.unknown("TS213", "metric", name.text, name.span, context.catalog.metrics)
+        context.unknown_metric(name)
         return None
     groups = [g for g in line.rest if g[0].kind != "relation"]
     form = "absolute"
@@ -128,7 +129,7 @@ def _states(context: Context, line: Bound) -> StatementDecl | None:
             return None
         groups = groups[1:]
     if not groups or groups[0][0].kind != "number":
-        if not line.statement.broken:
+        if not line.broken:
             hint = "for example: states latency.p50 speedup 1.3 x  within 10 %"
             context.say("TS203", "`states` lacks a figure", after(line.statement), hint)
         return None
@@ -171,5 +172,6 @@ def _comparable(
                 continue
             if lacks:
                 message = f"`{workload.name.text}` has no {key.text} {lacks[0]}: this figure is not comparable here"
-                context.found.append(Diagnostic("TS237", message, key.span, severity=Severity.WARNING))
+                hint = 'measure that value too, or accept it: silence TS237  because "…"'
+                context.found.append(Diagnostic("TS237", message, key.span, (), hint, Severity.WARNING))
                 break

@@ -118,7 +118,7 @@ def _settings(context: Context, inner: dict[str, list[Bound]]) -> tuple[tuple[Te
             if value is None:
                 continue
             if value.text not in allowed:
-                context.unknown("TS409", f"compile {key}", value.text, value.span, allowed)
+                context.unknown("TS409", f"value of `compile {key}`", value.text, value.span, allowed)
             else:
                 place = line.places[key]
                 made[f"compile.{key}"] = (Text(f"compile.{key}", place), Text(value.text, value.span))
@@ -127,7 +127,7 @@ def _settings(context: Context, inner: dict[str, list[Bound]]) -> tuple[tuple[Te
 
 def sides(context: Context, bound: Bound) -> list[SideDecl]:
     """The versions of one `baseline` or `candidate` line."""
-    role = bound.statement.word
+    role = bound.row.word
     torch, python, path = bound.many(name="torch"), bound.many(name="python"), bound.many(name="path")
     may_differ = texts(bound.many(name="may_differ"))
     line = bound.statement.span
@@ -136,7 +136,7 @@ def sides(context: Context, bound: Bound) -> list[SideDecl]:
         context.say("TS401", message, python[0].span, f"begin another line with `{role}`")
         return []
     if not torch and not python:
-        if not bound.statement.broken and not {"torch", "python"} & bound.places.keys():
+        if not bound.broken and not {"torch", "python"} & bound.places.keys():
             hint = f'for example: {role} torch "2.14.1", or {role} python "envs/new/bin/python"'
             context.say("TS401", f"`{role}` says neither `torch` nor `python`", after(bound.statement), hint)
         return []
@@ -169,6 +169,7 @@ def backends(
             continue
         if name.text not in catalog.backends:
             context.unknown("TS211", "backend", name.text, name.span, catalog.backends)
+            context.misnamed.add(name.text)
         elif name.text in named:
             first = named[name.text].statement.span
             context.say(
@@ -180,6 +181,8 @@ def backends(
     for line in optional_lines:
         name = line.one()
         if name is None:
+            continue
+        if name.text in context.misnamed:
             continue
         if name.text not in named:
             context.unknown("TS211", "declared backend", name.text, name.span, named)
@@ -211,7 +214,7 @@ def _backend(context: Context, name: str, line: Bound, optional: OptionalDecl | 
         if word in line.places and not row.over:
             context.say("TS202", f"`{word}` belongs to backend distributed", line.places[word], "remove it")
     if row.over:
-        if over is None and "over" not in line.places and not line.statement.broken:
+        if over is None and "over" not in line.places and not line.broken:
             hint = "for example: backend distributed  over cpu  ranks 1, 2"
             context.say("TS203", f"`{name}` lacks `over` and a device backend", after(line.statement), hint)
         elif over is not None and over.text not in row.over:

@@ -75,7 +75,7 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     places = {id(s): i for i, s in enumerate(loaded.statements)}
     work_lines = [*lines.get("workload", []), *lines.get("lane", [])]
     for line in sorted(work_lines, key=lambda b: places[id(b.statement)]):
-        if line.statement.word == "lane":
+        if line.row.word == "lane":
             work.lane(line, known)
         else:
             work.workload(line, known)
@@ -166,17 +166,17 @@ def _waivers(context: Context, lines: list[Bound], work: Workloads, backends: li
         if metric is None or workload is None:
             continue
         if metric.text not in context.catalog.metrics:
-            context.unknown("TS213", "metric", metric.text, metric.span, context.catalog.metrics)
+            context.unknown_metric(metric)
         if workload.text not in work.names:
             context.unknown("TS210", "workload", workload.text, workload.span, work.names)
         if backend is None:
-            if "on" not in line.places and not line.statement.broken:
+            if "on" not in line.places and not line.broken:
                 message = "`waive` lacks `on` and a backend"
                 context.say("TS203", message, line.statement.word_span, "a waiver is for one workload on one backend")
         else:
             target = next((w for w in work.made if w.name.text == workload.text), None)
             known = [b.text for b in target.backends] if target else [b.name.text for b in backends]
-            if backend.text not in known:
+            if backend.text not in known and backend.text not in context.misnamed:
                 context.unknown("TS211", f"backend of `{workload.text}`", backend.text, backend.span, known)
         made.append(
             WaiverDecl(

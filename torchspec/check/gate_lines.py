@@ -24,13 +24,13 @@ class GateLines:
     def read(self, bound: Bound, gate_set: str) -> GateLine | None:
         """The line, None where it has a mistake."""
         statement = bound.statement
-        reported = statement.word == "report"
+        reported = bound.row.word == "report"
         name = bound.one() if reported else Value("name", statement.word, statement.word_span)
         if name is None:
             return None
         metric = self.context.catalog.metrics.get(name.text)
         if metric is None:
-            self.context.unknown("TS213", "metric", name.text, name.span, self.context.catalog.metrics)
+            self.context.unknown_metric(name)
             return None
         before = len(self.context.found)
         if reported:
@@ -41,7 +41,7 @@ class GateLines:
                 return None
             form, op, quantity, place = read
         decision = text_of(bound.one(name="else"))
-        if decision is None and not reported and "else" not in bound.places and not statement.broken:
+        if decision is None and not reported and "else" not in bound.places and not bound.broken:
             hint = f"a failure of {metric.name} usually means `else {metric.usual}`"
             self.context.say("TS209", "a gate says what its failure means: `else` is missing", after(statement), hint)
         if decision is not None and decision.text not in (*DECISIONS, "adopt"):
@@ -69,7 +69,7 @@ class GateLines:
     def _relation(self, bound: Bound, metric: Metric) -> tuple[str, str | None, Quantity | None, Span] | None:
         groups = bound.rest
         usable = [f for f in metric.forms if f not in ("absolute", "report")]
-        broken = bound.statement.broken
+        broken = bound.broken
         if not groups:
             if not broken:
                 hint = self._example(metric)
@@ -82,7 +82,8 @@ class GateLines:
             form = first.text
             known = self.context.catalog.relations
             if form not in known or form in ("absolute", "report"):
-                self.context.unknown("TS229", "relation", form, first.span, usable)
+                options = [*usable, *(("<=", ">=") if "absolute" in metric.forms else ())]
+                self.context.unknown("TS229", "relation", form, first.span, options)
                 return None
             rest = groups[1:]
         if form not in metric.forms:
@@ -101,8 +102,13 @@ class GateLines:
             return form, None, None, first.span
         if not rest or rest[0][0].kind != "relation":
             place = rest[0][0].span if rest else after(bound.statement)
-            if not broken:
-                self.context.say("TS229", "`<=` or `>=` is missing here", place, self._example(metric))
+            signs = any(d.code == "TS107" and d.span and d.span.line == place.line for d in self.context.found)
+            if not broken and not signs:
+                sign = ">=" if form == "speedup" or (form == "absolute" and metric.better == "higher") else "<="
+                said = "" if form == "absolute" else f"{form} "
+                is_number = bool(rest) and rest[0][0].kind == "number"
+                hint = f"write `{said}{sign} {rest[0][0].written}`" if is_number else self._example(metric)
+                self.context.say("TS229", "`<=` or `>=` is missing here", place, hint)
             return None
         op = rest[0][0]
         if len(rest) < 2 or rest[1][0].kind != "number":
@@ -119,15 +125,23 @@ class GateLines:
                 )
                 self.context.say("TS310" if no_number else "TS205", message, place, self._example(metric))
             return None
+        number = rest[1][0]
+        if len(rest) > 2 and rest[2][0].text in usable and form == "absolute":
+            extra = rest[2][0]
+            hint = f"write `{extra.text} {op.text} {number.written}`"
+            self.context.say("TS229", f"`{extra.text}` stands before its limit", extra.span, hint)
+            return None
         if len(rest) > 2:
             extra = rest[2][0]
+            bound.lost = True
             named = ("at", "against", "in", "on", "sees", "repeats", "else", "because")
             if extra.kind == "name":
                 self.context.unknown("TS202", "part of a gate", extra.text, extra.span, named)
             else:
                 self.context.say("TS204", "a gate has one limit", extra.span, self._example(metric))
-        number = rest[1][0]
         place = Span(first.span.file, first.span.line, first.span.column, number.span.end_line, number.span.end_column)
+        if broken and number.unit is None:  # its unit may be what was reported
+            return None
         quantity = limit(self.context, metric, relation, number)
         return None if quantity is None else (form, op.text, quantity, place)
 
@@ -142,7 +156,7 @@ class GateLines:
     def _against(self, bound: Bound, metric: Metric, form: str) -> Text | None:
         value = bound.one(name="against")
         if value is None:
-            if metric.needs_against and "against" not in bound.places and not bound.statement.broken:
+            if metric.needs_against and "against" not in bound.places and not bound.broken:
                 hint = "for example: against cpu.float64"
                 message = f"{metric.name} is a difference: say against what"
                 self.context.say("TS307", message, after(bound.statement), hint)

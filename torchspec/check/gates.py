@@ -13,6 +13,7 @@ from torchspec.check.spec import GateLine, GateSetDecl, OverrideDecl, Text, With
 from torchspec.check.structure import Context, walk
 from torchspec.check.values import text_of
 from torchspec.core.diagnostics import Label
+from torchspec.syntax.ast import Value
 
 MAX_EXTENDS = 50
 
@@ -28,6 +29,7 @@ class GateSets:
         self._without: dict[str, list[Bound]] = {}
         self._made: dict[str, GateSetDecl] = {}
         self._under_way: list[str] = []
+        self._partial: set[str] = set()  # sets of which a line, own or inherited, could not be read
 
     def declare(self, bound: Bound) -> None:
         """Takes one `gates` statement."""
@@ -44,8 +46,10 @@ class GateSets:
         inner = walk(self.context, "gates", bound.statement.block or ())
         lines = [*inner.get("", []), *inner.get("report", [])]
         lines.sort(key=lambda b: (b.statement.span.line, b.statement.span.column))
-        made = (self._lines.read(line, name.text) for line in lines)
+        made = [self._lines.read(line, name.text) for line in lines]
         self._own[name.text] = tuple(line for line in made if line is not None)
+        if None in made or any(s.broken or not s.word for s in bound.statement.block or ()):
+            self._partial.add(name.text)
         self._without[name.text] = inner.get("without", [])
 
     @property
@@ -92,13 +96,15 @@ class GateSets:
                 parent = self._resolve(parent_value.text)
                 self._under_way.pop()
                 inherited = list(parent.lines) if parent else []
+                if parent is None or parent_value.text in self._partial:
+                    self._partial.add(name)
         withouts: list[WithoutDecl] = []
         for line in self._without[name]:
             metric = line.one()
             if metric is None:
                 continue
             removed = tuple(g for g in inherited if g.metric.text == metric.text)
-            if not removed and (parent_value is None or parent_value.text in self._bound):
+            if not removed and self._whole(name, metric) and (parent_value is None or parent_value.text in self._bound):
                 self.context.say(
                     "TS225",
                     f"`without {metric.text}` removes nothing: no inherited line is about it",
@@ -130,6 +136,11 @@ class GateSets:
         )
         self._made[name] = made
         return made
+
+    def _whole(self, name: str, place: Value) -> bool:
+        """Whether every line of the set and of what it extends was read: what is not there is then really missing."""
+        unread = (d.code.startswith("TS1") and d.span and d.span.file == place.span.file for d in self.context.found)
+        return name not in self._partial and not any(unread)
 
 
 def _scope(line: GateLine) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ class _Options:
             if line is not None and value is not None:
                 commit = line.one(name="commit")
                 options[word] = {"name": value.text, "commit": commit.text if commit else None}
-                if commit is None and not line.statement.broken:
+                if commit is None and not line.broken:
                     hint = f'write: {word} "{value.text}"  commit "…"'
                     self.context.say("TS413", f"the {word} has no commit, so it is not frozen", value.span, hint)
         data = self.first("data")
@@ -65,7 +65,7 @@ class _Options:
             group = line.many() if line else ()
             for value in group:
                 if allowed != ("count",) and value.text not in allowed:
-                    self.context.unknown("TS216", word, value.text, value.span, allowed)
+                    self.context.unknown("TS216", f"value of `{word}`", value.text, value.span, allowed)
             chosen = [value.number if allowed == ("count",) else value.text for value in group]
             if chosen:
                 options[word] = chosen[0] if len(chosen) == 1 else chosen
@@ -81,7 +81,7 @@ class _Options:
                 hint = 'for example: digest "sha256:9c1e5ab07d"'
                 self.context.say("TS406", f'"{digest.text}" is not a digest', digest.span, hint)
             made["digest"] = digest.text
-        elif not line.statement.broken:
+        elif not line.broken:
             hint = f'write: data "{file.text}"  digest "sha256:…"'
             self.context.say("TS413", "the data slice has no digest, so it is not frozen", file.span, hint)
         start, end = line.one(0, "rows"), line.one(1, "rows")

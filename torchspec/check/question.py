@@ -29,7 +29,7 @@ def upgrade(context: Context, bound: Bound) -> UpgradeDecl | None:
         if name is None:
             continue
         if until is None:
-            if "until" not in line.places and not line.statement.broken:
+            if "until" not in line.places and not line.broken:
                 context.say("TS203", "`stage` lacks `until` and a date", after(line.statement))
             continue
         if any(s.name.text == name.text for s in stages):
@@ -66,7 +66,7 @@ def rollback(context: Context, bound: Bound | None) -> RollbackDecl | None:
     inner = walk(context, "rollback", bound.statement.block or ())
     line = inner.get("rehearse", [None])[0]
     if line is None:
-        if not bound.statement.broken and not any(s.broken for s in bound.statement.block or ()):
+        if not bound.broken and not any(s.broken for s in bound.statement.block or ()):
             hint = "for example: rehearse baseline  within 10 min"
             context.say("TS207", "`rollback` has no `rehearse`", bound.statement.word_span, hint)
         return None
@@ -76,7 +76,7 @@ def rollback(context: Context, bound: Bound | None) -> RollbackDecl | None:
     value = line.one(name="within")
     within: Quantity | None = None
     if value is None:
-        if "within" not in line.places and not line.statement.broken:
+        if "within" not in line.places and not line.broken:
             context.say(
                 "TS203", "`rehearse` lacks `within` and a time", after(line.statement), "for example: within 10 min"
             )

@@ -12,8 +12,8 @@ from torchspec.catalog import Catalog
 from torchspec.check.bind import Bound, bind
 from torchspec.check.words import GATE, WORDS, Row
 from torchspec.core.diagnostics import Diagnostic, Label, Span
-from torchspec.core.near import nearest
-from torchspec.syntax.ast import Statement
+from torchspec.core.near import meant, nearest
+from torchspec.syntax.ast import Statement, Value
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class Context:
     catalog: Catalog
     found: list[Diagnostic] = field(default_factory=list)
     meant: set[str] = field(default_factory=set)  # what misspelled words and names were probably meant to be
+    misnamed: set[str] = field(default_factory=set)  # backends that are declared and that there are not
 
     def say(
         self,
@@ -39,18 +40,34 @@ class Context:
         if word not in self.meant:
             self.say("TS207", message, span, hint)
 
-    def unknown(self, code: str, what: str, name: str, span: Span, known: Iterable[str]) -> None:
-        """An unknown name, with the nearest known one, or all of them where they are few."""
+    def unknown(
+        self, code: str, what: str, name: str, span: Span, known: Iterable[str], declare: str | None = None
+    ) -> None:
+        """An unknown name, with the nearest known one, or all of them where they are few, or how to declare it."""
         options = list(known)
-        near = nearest(name, options)
+        near = meant(name, options)
         if near:
-            self.meant.add(near)
-            hint: str | None = f"did you mean `{near}`?"
+            self.meant.update(near.strip("`").split("`, or `"))
+            hint: str | None = f"did you mean {near}?"
         elif 0 < len(options) <= 12:
             hint = "known: " + ", ".join(options)
         else:
             hint = None
-        self.say(code, f"there is no {what} `{name}`", span, hint)
+        if declare and not near:
+            hint = f"{hint}; or declare it: {declare}" if hint else f"declare it: {declare}"
+        thing, of, whose = what.partition(" of ")
+        owned = of and thing != "kind"
+        self.say(code, f"{whose} has no {thing} `{name}`" if owned else f"there is no {what} `{name}`", span, hint)
+
+    def unknown_metric(self, name: Value) -> None:
+        """An unknown metric; where none is near, those of its family."""
+        known = self.catalog.metrics
+        family = [m for m in known if m.partition(".")[0] == name.text.partition(".")[0]]
+        near = meant(name.text, known)
+        hint = f"did you mean {near}?" if near else "`torchspec docs metrics` lists all"
+        if not near and family:
+            hint = "known: " + ", ".join(family)
+        self.say("TS213", f"there is no metric `{name.text}`", name.span, hint)
 
 
 def after(statement: Statement) -> Span:
@@ -69,11 +86,18 @@ def walk(
         row = rows.get(statement.word)
         if row is None and name == "gates" and _is_gate(context, statement, rows):
             row = GATE
+        certain = row is not None
+        row = row or _unknown_word(context, name, statement, rows)
         if row is None:
-            _unknown_word(context, name, statement, rows)
             continue
-        made = bind(statement, row, context.found)
+        problems: list[Diagnostic] = []
+        made = bind(statement, row, problems)
         before = bound.setdefault(row.word, [])
+        if not certain:  # it is taken for the word that was probably meant, where it fits that word without mistake
+            if not problems and (row.block is None) == (statement.block is None) and (row.repeat or not before):
+                before.append(made)
+            continue
+        context.found += problems
         if before and not row.repeat and not statement.broken:
             first = before[0].statement.word_span
             message = f"`{statement.word}` stands twice"
@@ -82,7 +106,7 @@ def walk(
             continue
         if row.block is None and statement.block is not None:
             context.say("TS208", f"`{statement.word}` takes no block", statement.word_span, "remove the braces")
-        if row.block is not None and statement.block is None and not statement.broken:
+        if row.block is not None and statement.block is None and not made.broken:
             hint = f"for example: {row.example}" if row.example else None
             context.say("TS207", f"`{statement.word}` needs a block", after(statement), hint)
         before.append(made)
@@ -92,19 +116,29 @@ def walk(
 def _is_gate(context: Context, statement: Statement, rows: dict[str, Row]) -> bool:
     if statement.word in context.catalog.metrics or "." in statement.word:
         return True
-    return bool(statement.arguments) and nearest(statement.word, rows) is None
+    first = statement.arguments[0][0] if statement.arguments else None
+    if first is None or first.text in context.catalog.metrics:
+        return False
+    return first.kind == "relation" or first.text in context.catalog.relations or nearest(statement.word, rows) is None
 
 
-def _unknown_word(context: Context, name: str, statement: Statement, rows: dict[str, Row]) -> None:
-    if not statement.word:  # a nameless statement of the parser's, reported there
-        return
+def _unknown_word(context: Context, name: str, statement: Statement, rows: dict[str, Row]) -> Row | None:
+    """Reports a word that the block does not know; the row that was meant, where there is one and only one."""
+    word = statement.word
+    if not word:  # a nameless statement of the parser's, reported there
+        return None
     where = "at the top of a file" if name == "file" else f"in `{name}`"
-    near = nearest(statement.word, rows)
-    if near:
-        context.meant.add(near)
-        hint = f"did you mean `{near}`?"
+    near = meant(word, rows)
+    first = statement.arguments[0][0] if statement.arguments else None
+    if name == "gates" and first is not None and first.text in context.catalog.metrics:
+        row = context.catalog.metrics[first.text]
+        hint = f"a gate begins with its metric: {first.text} ...  else {row.usual}"
+    elif near:
+        context.meant.update(near.strip("`").split("`, or `"))
+        hint = f"did you mean {near}?"
     else:
-        homes = [place for place, known in WORDS.items() if any(r.word == statement.word for r in known)]
+        homes = [place for place, known in WORDS.items() if any(r.word == word for r in known)]
         inside = ", ".join(f"`{h}`" if h != "file" else "the top of a file" for h in homes)
         hint = f"it belongs in {inside}" if homes else "known: " + ", ".join(rows)
-    context.say("TS201", f"there is no `{statement.word}` {where}", statement.word_span, hint)
+    context.say("TS201", f"there is no `{word}` {where}", statement.word_span, hint)
+    return rows.get(near.strip("`")) if near else None

@@ -21,7 +21,7 @@ def silenced(context: Context, lines: list[Bound]) -> tuple[tuple[Text, Text], .
         if code.text not in WARNINGS:
             context.unknown("TS239", "warning", code.text, code.span, WARNINGS)
         elif because is None or not because.text.strip():
-            if not line.statement.broken and (because is not None or "because" not in line.places):
+            if not line.broken and (because is not None or "because" not in line.places):
                 context.say("TS203", "`silence` lacks `because` and a reason", line.statement.word_span)
         else:
             made.append((Text(code.text, code.span), Text(because.text, because.span)))

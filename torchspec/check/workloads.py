@@ -67,7 +67,7 @@ class Workloads:
             self.context.unknown(
                 "TS214", "kind of work", kind_name.text, kind_name.span, self.context.catalog.workloads
             )
-        if kind_line is None and not bound.statement.broken:
+        if kind_line is None and not bound.broken:
             hint = "for example: kind attention"
             self.context.missing("kind", f"workload `{name.text}` has no `kind`", name.span, hint)
         if kind is None or kind_name is None:

@@ -103,7 +103,13 @@ def display_width(text: str) -> int:
 _BOLD, _RED, _YELLOW, _BLUE, _RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
 
 
-def _excerpt(span: Span, text: str, source: str, width: int, paint: str, reset: str, mark: str) -> list[str]:
+#: Columns of an excerpt where no terminal says how wide it is.
+WIDTH = 100
+
+
+def _excerpt(
+    span: Span, text: str, source: str, width: int, paint: str, reset: str, mark: str, columns: int | None
+) -> list[str]:
     lines = source.split("\n")
     if not 1 <= span.line <= len(lines):
         return []
@@ -114,7 +120,7 @@ def _excerpt(span: Span, text: str, source: str, width: int, paint: str, reset: 
     after = visible(raw[max(end - 1, span.column) :]).replace("\t", "    ")
     line = before + under + after
     start = display_width(before)
-    room = 100
+    room = WIDTH if columns is None else max(20, columns - width - 4)
     if display_width(line) > room:  # a very long line is shown around its place
         cut = max(0, start - 30)
         line = ("…" if cut else "") + line[cut : cut + room] + "…"
@@ -125,15 +131,35 @@ def _excerpt(span: Span, text: str, source: str, width: int, paint: str, reset: 
     return [f"{span.line:>{width}} | {line}", f"{gutter} | {' ' * start}{paint}{carets}{tail}{reset}"]
 
 
-def render_text(diagnostic: Diagnostic, sources: Mapping[str, str], color: bool = False) -> str:
+def _wrapped(head: str, text: str, columns: int | None, indent: int, painted: str) -> str:
+    """`painted`, which shows as `head`, then `text`, broken between words where a line would be too long."""
+    if columns is None or len(head) + len(text) <= columns:
+        return painted + text
+    import textwrap
+
+    room = max(columns, indent + 20)
+    lines = textwrap.wrap(
+        head + text, room, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        drop_whitespace=True, replace_whitespace=False,
+    )  # fmt: skip
+    lines[0] = painted + lines[0][len(head) :]
+    return "\n".join(lines)
+
+
+def render_text(
+    diagnostic: Diagnostic, sources: Mapping[str, str], color: bool = False, columns: int | None = None
+) -> str:
     """One diagnostic as text: message, place, source line with carets, labels, hint.
 
     `sources` maps file names (as in spans) to their text; a file that is not in it is shown without an excerpt.
+    `columns`: how wide the terminal is; without it no line is broken.
     """
     error = diagnostic.is_error
     paint = (_RED if error else _YELLOW) if color else ""
     blue, bold, reset = (_BLUE, _BOLD, _RESET) if color else ("", "", "")
-    out = [f"{paint}{diagnostic.severity}[{diagnostic.code}]{reset}{bold}: {visible(diagnostic.message)}{reset}"]
+    head = f"{diagnostic.severity}[{diagnostic.code}]"
+    message = _wrapped(f"{head}: ", visible(diagnostic.message), columns, 2, f"{paint}{head}{reset}{bold}: ")
+    out = [message + reset]
     spans = [s for s in [diagnostic.span, *(lb.span for lb in diagnostic.labels)] if s is not None]
     width = max((len(str(s.line)) for s in spans), default=1)
     gutter = " " * width
@@ -141,17 +167,19 @@ def render_text(diagnostic: Diagnostic, sources: Mapping[str, str], color: bool 
         out.append(f"{gutter}--> {visible(str(diagnostic.span))}")
         if diagnostic.span.file in sources:
             out.append(f"{gutter} |")
-            out += _excerpt(diagnostic.span, "", sources[diagnostic.span.file], width, paint, reset, "^")
+            out += _excerpt(diagnostic.span, "", sources[diagnostic.span.file], width, paint, reset, "^", columns)
     for label in diagnostic.labels:
         if diagnostic.span is None or label.span.file != diagnostic.span.file:
             out.append(f"{gutter}::: {visible(str(label.span))}")
         excerpt = (
-            _excerpt(label.span, visible(label.text), sources[label.span.file], width, blue, reset, "-")
+            _excerpt(label.span, visible(label.text), sources[label.span.file], width, blue, reset, "-", columns)
             if label.span.file in sources
             else []
         )
         out += excerpt or [f"{gutter}  {visible(str(label.span))}: {visible(label.text)}"]
-    out += [f"{gutter} = note: {visible(n)}" for n in diagnostic.notes]
+    for note in diagnostic.notes:
+        out.append(_wrapped(f"{gutter} = note: ", visible(note), columns, width + 9, f"{gutter} = note: "))
     if diagnostic.hint:
-        out.append(f"{gutter} = {bold}help{reset}: {visible(diagnostic.hint)}")
+        painted = f"{gutter} = {bold}help{reset}: "
+        out.append(_wrapped(f"{gutter} = help: ", visible(diagnostic.hint), columns, width + 9, painted))
     return "\n".join(out)

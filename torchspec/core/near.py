@@ -28,6 +28,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return None if best is None else best[1]
 
 
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known names that `name` probably stands for, quoted, as "`this`" or "`this`, or `that`"; None without one."""
+    from torchspec.core.elsewhere import called_here
+
+    options = list(known)
+    near = nearest(name, options)
+    words = called_here(name, options) or ([near] if near else [])
+    return ", or ".join(f"`{w}`" for w in words) or None
+
+
 def _distance(a: str, b: str) -> int:
     """Edits from `a` to `b`: insert, remove, replace, swap neighbours."""
     before: list[int] = []

@@ -28,5 +28,22 @@ def syntax_error(state: int, token: Token, file: str) -> Diagnostic:
     """The diagnostic for a token that cannot stand where it does."""
     label = LABELS.get((state, token.type)) or _ELSE.get(token.type, "line begins")
     code, message, hint = _WORDS[label]
+    hint = _instead(token) or hint
     shown = token.text if len(token.text) <= 40 else token.text[:39] + "…"
     return Diagnostic(code, message.format(shown.strip() or "the end of the line"), token.span(file), hint=hint)
+
+
+def hyphenless(token: Token) -> str | None:
+    """The name that a word with hyphens was meant to be, None where it would be none."""
+    name = token.text.replace("-", "_")
+    return name if token.type == "UNQUOTED" and name.replace(".", "_").isidentifier() and name != token.text else None
+
+
+def _instead(token: Token) -> str | None:
+    """What was probably meant by text that begins a line and is no word."""
+    if token.text in ("/", "-->"):
+        return "a comment begins with `#`"
+    if token.text in ("-", "*"):
+        return "a list stands on one line, joined by `, `, and one line is one statement"
+    name = hyphenless(token)
+    return f"a name has no hyphen: did you mean `{name}`?" if name else None

@@ -12,9 +12,10 @@ from torchspec.core.diagnostics import Diagnostic, Result, Span, sort_diagnostic
 from torchspec.syntax import _tables
 from torchspec.syntax.ast import File, Statement
 from torchspec.syntax.blocks import MAX_ERRORS, balance
+from torchspec.syntax.joined import join
 from torchspec.syntax.lalr import Automaton, Tables
 from torchspec.syntax.lexical import Token, decode, tokens
-from torchspec.syntax.messages import syntax_error
+from torchspec.syntax.messages import hyphenless, syntax_error
 from torchspec.syntax.values import make_value
 
 TABLES = Tables(_tables.STATES, _tables.GOTOS, _tables.RULES, _tables.START, _tables.END)
@@ -34,8 +35,9 @@ def parse_source(data: bytes, name: str) -> Result[File]:
 
 def parse_text(text: str, name: str, found: list[Diagnostic] | None = None) -> Result[File]:
     """As `parse_source`, from text that `decode` gave."""
-    stream, problems, readable = balance([t for t in tokens(text) if t.type != "COMMENT"], name)
-    parser = _Parser(name, [*(found or ()), *problems])
+    joined, lists = join([t for t in tokens(text) if t.type != "COMMENT"], name)
+    stream, problems, readable = balance(joined, name)
+    parser = _Parser(name, [*(found or ()), *lists, *problems])
     statements = parser.run(stream) if readable else None
     value = None if statements is None else File(name, tuple(statements))
     return Result(value, _limited(parser.found))
@@ -67,6 +69,11 @@ class _Parser:
                 position += 1
                 continue
             self._report(syntax_error(automaton.state, token, self.name), token.line)
+            name = hyphenless(token)
+            if name is not None and automaton.accepts("NAME"):
+                automaton.feed(token._replace(type="NAME", text=name))
+                position += 1
+                continue
             if len(self._broken) > MAX_ERRORS:
                 return None
             if position == recovered:  # recovery did not help: the token goes, so that every step is a step on

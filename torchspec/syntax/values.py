@@ -95,7 +95,8 @@ def _date(text: str, span: Span) -> Made:
 def _mistake(kind: str, text: str, span: Span) -> Made:
     if kind == "UNCLOSED":
         shown = text[1:].rstrip("{ ").rstrip("\\")
-        problem = Diagnostic("TS109", "this string is not closed", span, hint='it ends with `"` on the same line')
+        hint = 'it ends with `"` on the same line; a line break in it is written `\\n`'
+        problem = Diagnostic("TS109", "this string is not closed", span, hint=hint)
         return Value("string", shown, span), problem, False
     if kind == "QUOTED":
         quotes = "‘’‚‛“”„‟«»'`′″"
@@ -118,14 +119,16 @@ def _mistake(kind: str, text: str, span: Span) -> Made:
     if kind == "GLUED":
         return _glued(text, span)
     if kind == "UNQUOTED":
-        problem = Diagnostic("TS116", f"`{_short(text)}` is not a name", span, hint=f'quote it: "{_short(text)}"')
+        problem = Diagnostic("TS116", f"`{_short(text)}` is not a name", span, hint=_unquoted_hint(text))
         return Value("string", text, span), problem, False
     if kind == "SIGN":
         meant = _RELATIONS.get(text)
         if meant is not None:
             problem = Diagnostic("TS107", f"`{text}` is not a relation", span, hint=f"write `{meant}`")
             return Value("relation", meant, span), problem, True
-        hint = 'a value follows its word with a space: `owner "search"`'
+        if text in ("->", "-->", "→"):
+            return None, Diagnostic("TS107", f"no `{text}` belongs here", span, hint="a range is written `to`"), False
+        hint = 'a value follows its word with a space: `owner "search"`; a limit begins with `<=` or `>=`'
         return None, Diagnostic("TS107", f"no `{_short(text)}` belongs here", span, hint=hint), True
     return None, Diagnostic("TS115", f"`{_short(text)}` does not belong here", span, hint=_unknown_hint(text)), False
 
@@ -136,14 +139,23 @@ def _glued(text: str, span: Span) -> Made:
         problem = Diagnostic("TS123", "a space stands before a unit", span, hint=f"write `{match[1]} {match[2]}`")
         number = float(match[1]) if "." in match[1] else int(match[1])
         return Value("number", match[1], span, number, match[2]), problem, True
-    problem = Diagnostic(
-        "TS116", f"`{_short(text)}` is neither a number nor a name", span, hint=f'quote what is text: "{_short(text)}"'
-    )
+    hint = f'quote what is text: "{_short(text)}"'
+    if re.fullmatch(r"[0-9]{1,4}[/.][0-9]{1,2}[/.][0-9]{1,4}", text):
+        hint = "a date is year-month-day: 2026-12-31"
+    elif re.fullmatch(r"[0-9]+(x[0-9]+)+", text):
+        hint = f"one size a line; several values of one size are a list: {', '.join(text.split('x'))}"
+    problem = Diagnostic("TS116", f"`{_short(text)}` is neither a number nor a name", span, hint=hint)
     return Value("string", text, span), problem, False
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _unquoted_hint(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z_]+/[A-Za-z_]+", text):
+        return f'quote it: "{_short(text)}"; what is counted is written `{_short(text.replace("/", " per "))}`'
+    return f'quote it: "{_short(text)}"'
 
 
 def _unknown_hint(text: str) -> str:
@@ -157,6 +169,12 @@ def _unknown_hint(text: str) -> str:
         return "write `-`"
     if not text.isascii():
         return 'names are ASCII; other text stands in quotes: "…"'
-    if text in ";":
-        return "a line holds one statement"
+    if text == ";":
+        return "a line holds one statement, and ends by itself"
+    if text in "[]()":
+        return "a list has no brackets: values joined by `, `"
+    if text == "/":
+        return "a comment begins with `#`"
+    if text == "-":
+        return "a range is written `to`; a negative number has no space after its `-`"
     return 'text with other characters stands in quotes: "…"'
