@@ -40,3 +40,11 @@ def by_name(things: Iterable[T], key: str = "name") -> dict[str, T]:
 def changed_keys(old: Mapping[str, T], new: Mapping[str, T]) -> list[str]:
     """Keys whose values differ or that one side lacks, in order of first appearance."""
     return [k for k in dict.fromkeys([*old, *new]) if old.get(k) != new.get(k)]
+
+
+def time_text(seconds: float) -> str:
+    """A time as an author writes it: the largest unit that needs no fraction."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1e3:g} ms"

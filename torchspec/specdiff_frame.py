@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
 
 from torchspec.model.plan import Claim, Plan, Side, Waiver
 from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed
@@ -110,7 +109,7 @@ def _rollback(old: Plan, new: Plan) -> Iterator[Change]:
         return
     if one.within_s != other.within_s:
         severity: Severity = "weaker" if other.within_s > one.within_s else "stronger"
-        a, b = f"{one.within_s:g} s", f"{other.within_s:g} s"
+        a, b = time_text(one.within_s), time_text(other.within_s)
         yield Change("rollback", severity, "rollback: within", a, b, f"going back may take {b}, before {a}")
     lost = [r for r in one.reload if r not in other.reload]
     gained = [r for r in other.reload if r not in one.reload]
@@ -172,8 +171,21 @@ def _question(old: Plan, new: Plan) -> Iterator[Change]:
 
 
 def _budget(old: Plan, new: Plan) -> Iterator[Change]:
-    for field in fields(old.budget):
-        a, b = getattr(old.budget, field.name), getattr(new.budget, field.name)
-        if a != b:
-            text = f"measuring, {field.name}: {b}, before {a}"
-            yield Change("budget", "neutral", field.name, str(a), str(b), text)
+    before, after = _budget_texts(old.budget), _budget_texts(new.budget)
+    for word in changed_keys(before, after):
+        a, b = before[word], after[word]
+        yield Change("budget", "neutral", word, a, b, f"measuring, {word}: {b}, before {a}")
+
+
+def _budget_texts(budget: Budget) -> dict[str, str]:
+    """What `measure {}` says, by its words."""
+    return {
+        "cell": time_text(budget.cell_s),
+        "run": time_text(budget.run_s),
+        "pairs": f"{budget.min_pairs} to {budget.max_pairs}",
+        "builds": str(budget.builds),
+        "rounds": str(budget.rounds),
+        "block": time_text(budget.block_ms / 1e3),
+        "timeout": time_text(budget.timeout_s),
+        "malloc": "tuned" if budget.tuned_malloc else "default",
+    }

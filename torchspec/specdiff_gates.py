@@ -74,7 +74,7 @@ def _compare(one: Gate | None, other: Gate | None, old: Plan, new: Plan, catalog
     if one.against != other.against:
         a, b = one.against or "nothing", other.against or "nothing"
         yield Change("limit", "weaker", _subject(other), a, b, f"{gate_name(other)} is compared with {b}, before {a}")
-    yield from _control(one, other)
+    yield from _control(one, other, catalog)
 
 
 def _subject(gate: Gate) -> str:
@@ -139,7 +139,7 @@ def _scope(one: Gate, other: Gate, old: Plan, new: Plan) -> Iterator[Change]:
     yield Change("scope", severity, _subject(other), a, b, f"{gate_name(other)} {said}: {b}, before {a}")
 
 
-def _control(one: Gate, other: Gate) -> Iterator[Change]:
+def _control(one: Gate, other: Gate, catalog: Catalog) -> Iterator[Change]:
     if one.repeats != other.repeats:
         a, b = one.repeats or 0, other.repeats or 0
         severity: Severity = "weaker" if b < a else "stronger"
@@ -147,7 +147,7 @@ def _control(one: Gate, other: Gate) -> Iterator[Change]:
             "control", severity, _subject(other), str(a), str(b), f"{other.metric} is repeated {b} times, before {a}"
         )
     if one.sees != other.sees and one.limit.form == other.limit.form:
-        a_text, b_text = (f"{g.sees:g}" if g.sees is not None else "nothing" for g in (one, other))
+        a_text, b_text = (_seen(gate, catalog) for gate in (one, other))
         severity = "neutral"
         if one.sees is not None and (other.sees is None or _farther(other, one)):
             severity = "weaker"
@@ -155,6 +155,16 @@ def _control(one: Gate, other: Gate) -> Iterator[Change]:
             severity = "stronger"
         text = f"the control of {gate_name(other)} plants {b_text}, before {a_text}"
         yield Change("control", severity, _subject(other), a_text, b_text, text)
+
+
+def _seen(gate: Gate, catalog: Catalog) -> str:
+    """The planted change in the unit of the limit, as its author writes it."""
+    if gate.sees is None:
+        return "nothing"
+    unit = gate.limit.unit
+    known = catalog.units.get(unit) if unit else None
+    value = f"{gate.sees / known.factor if known is not None else gate.sees:g}"
+    return f"{value} {unit}" if unit else value
 
 
 def _farther(one: Gate, other: Gate) -> bool:

@@ -47,8 +47,7 @@ def check_spec(path: Path, params: Mapping[str, str] = _NOTHING, catalog: Catalo
     spec = _elaborate(context, loaded, path) if loaded.first is not None else None
     if spec is not None and not any(d.is_error for d in context.found):
         context.found += [*warning.warnings(spec), *policy(spec, context.catalog)]
-        context.found = warning.audible(spec, context.found)
-    found = sort_diagnostics(context.found)
+    found = sort_diagnostics(warning.audible(context.silenced, context.found))
     failed = any(d.is_error for d in found)
     return CheckResult(None if failed else spec, found, loaded.texts)
 

@@ -104,7 +104,7 @@ def judge_lines(context: Context, matrix: Matrix, sets: tuple[GateSetDecl, ...],
         for line in known[set_name].lines if set_name in known else ():
             cells = tuple(i for w in workloads for i in _judged(context, matrix, w, line))
             matrix.gates.append(CheckedGate(line, set_name, cells))
-            if line.metric.text == "runs":
+            if line.metric.text == "runs" and line.form != "report":
                 explicit.update(cells)
     rest = tuple(i for i in range(len(matrix.cells)) if i not in explicit)
     if rest:

@@ -34,6 +34,6 @@ def _warnings(spec: CheckedSpec) -> list[Diagnostic]:
             "TS533",
             "a rollback with a manual step never passes its rehearsal, so the fleet can never adopt",
             spec.rollback.manual[0].span,
-            "make the step part of what the rehearsal does, or expect defer at best",
+            'make the step part of what the rehearsal does, or expect defer at best: silence TS533  because "…"',
         )
     ]

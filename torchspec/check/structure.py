@@ -23,6 +23,7 @@ class Context:
     catalog: Catalog
     found: list[Diagnostic] = field(default_factory=list)
     meant: set[str] = field(default_factory=set)  # what misspelled words and names were probably meant to be
+    silenced: set[str] = field(default_factory=set)  # codes of warnings, by a reason in the file
     misnamed: set[str] = field(default_factory=set)  # backends that are declared and that there are not
 
     def say(

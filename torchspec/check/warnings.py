@@ -28,9 +28,8 @@ def silenced(context: Context, lines: list[Bound]) -> tuple[tuple[Text, Text], .
     return tuple(made)
 
 
-def audible(spec: CheckedSpec, found: list[Diagnostic]) -> list[Diagnostic]:
+def audible(codes: set[str], found: list[Diagnostic]) -> list[Diagnostic]:
     """`found` without the warnings that a reason in the spec silences."""
-    codes = {code.text for code, _ in spec.silenced}
     return [d for d in found if d.is_error or d.code not in codes]
 
 

@@ -85,6 +85,17 @@ def test_every_cell_has_runs_once() -> None:
         assert sorted(judged) == sorted(c.id for c in plan.cells)
 
 
+def test_a_report_of_runs_is_no_gate(tmp_path: Path) -> None:
+    text = (data_folder("specs") / "laptops.tspec").read_text(encoding="utf-8")
+    assert text.count("runs ") == 1
+    line = next(part for part in text.split("\n") if part.strip().startswith("runs "))
+    (tmp_path / "laptops.tspec").write_text(text.replace(line, "  report runs"), encoding="utf-8")
+    plan = plan_of(tmp_path / "laptops.tspec")
+    (gate,) = (g for g in plan.gates if g.metric == "runs" and g.decision is not None)
+    assert gate.implicit
+    assert gate.cells == tuple(c.id for c in plan.cells)
+
+
 def test_numbers_are_in_base_units() -> None:
     plan = plan_of(data_folder("specs") / "serving.tspec")
     limits = {(g.metric, g.limit.form): g.limit.value for g in plan.gates}

@@ -118,7 +118,7 @@ CASES: dict[str, tuple[Callable[[Plan], Plan], str, str, str]] = {
     ),
     "control gained": (
         lambda p: gate(p, "latency.p50", lambda g: replace(g, sees=0.05)),
-        "control", "stronger", "plants 0.05, before nothing",
+        "control", "stronger", "plants 5 %, before nothing",
     ),
     "other reference": (
         lambda p: gate(p, "error.max_abs", lambda g: replace(g, against="cpu.float64")),
@@ -170,7 +170,7 @@ CASES: dict[str, tuple[Callable[[Plan], Plan], str, str, str]] = {
     ),
     "slower rollback": (
         lambda p: replace(p, rollback=Rollback("baseline", 3600.0, ("checkpoint",))),
-        "rollback", "weaker", "going back may take 3600 s, before 60 s",
+        "rollback", "weaker", "going back may take 1 h, before 1 min",
     ),
     "reload less": (
         lambda p: replace(p, rollback=Rollback("baseline", 60.0, ())),
@@ -207,7 +207,7 @@ CASES: dict[str, tuple[Callable[[Plan], Plan], str, str, str]] = {
     ),
     "budget": (
         lambda p: replace(p, budget=replace(p.budget, max_pairs=4)),
-        "budget", "neutral", "measuring, max_pairs: 4, before 8",
+        "budget", "neutral", "measuring, pairs: 3 to 4, before 3 to 8",
     ),
 }  # fmt: skip
 
