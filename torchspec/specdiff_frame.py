@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchspec.model.plan import Claim, Plan, Side, Waiver
-from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed
+from torchspec.model.plan import Budget, Claim, Plan, Side, Waiver
+from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed, time_text
 
 
 def frame_changes(old: Plan, new: Plan) -> list[Change]:
