@@ -87,6 +87,7 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     meta_line = bound_lines(lines, "meta")
     meta = question.meta(meta_line.statement.block or (), context) if meta_line else {}
     silenced = warning.silenced(context, lines.get("silence", []))
+    context.silenced = {code.text for code, _ in silenced}
     if whole:
         for word, example in _REQUIRED:
             if word not in lines and not (word == "workload" and "lane" in lines):
