@@ -21,6 +21,7 @@ from torchspec.model.plan import Plan, Side
 from torchspec.model.registration import Registration
 from torchspec.model.verdict import Verdict
 from torchspec.pipeline import HISTORY, LATEST, POINTER, Compiled
+from torchspec.pipeline_back import rebuilt_baseline
 
 if TYPE_CHECKING:
     from torchspec.model.evidence import Record
@@ -139,7 +140,6 @@ def measure(
     stage: str | None = None,
 ) -> Result[str]:
     """Drive every backend's harness for every candidate; the value is how it ended: "completed" or "interrupted"."""
-    from torchspec import execute
     from torchspec.provenance import git
 
     plan = compiled.plan
@@ -154,6 +154,23 @@ def measure(
     write_whole(
         compiled.evidence / "environments.json", pretty({side: e.lock for side, e in sorted(environments.items())})
     )
+    with rebuilt_baseline(compiled, environments, on_event) as rebuilt:
+        told = {**context, **({"rebuilt": rebuilt} if rebuilt is not None else {})}
+        return _driven(compiled, environments, on_event, told, only, stage)
+
+
+def _driven(
+    compiled: Compiled,
+    environments: Mapping[str, Environment],
+    on_event: OnEvent,
+    context: Mapping[str, Any],
+    only: tuple[str, ...],
+    stage: str | None,
+) -> Result[str]:
+    """One harness after the other, for each candidate."""
+    from torchspec import execute
+
+    plan = compiled.plan
     said: list[Diagnostic] = []
     for side in plan.candidates:
         for backend in plan.backends:

@@ -163,7 +163,8 @@ class Driver:
     def _measure(self) -> None:
         run = self.run
         open_cells = [cell for cell in self.cells if not run.past.ended(cell)]
-        if open_cells or (self.embedded.plan["rollback"] and self._rehearsal_open()):
+        rehearsal = Rehearsal(run, self.context.get("rebuilt"))
+        if open_cells or rehearsal.open():
             missing = self._environments(open_cells)
             if missing is not None:
                 for cell in open_cells:
@@ -181,7 +182,7 @@ class Driver:
             )
             comparisons += self._one_cell(cell)
         self._time(comparisons)
-        Rehearsal(run).all()
+        rehearsal.all()
 
     def _work_ahead(self, open_cells: list[str]) -> float:
         """How much there is to do, in units of a fresh process of both sides."""
@@ -189,9 +190,6 @@ class Driver:
         timed = sum(bool(one.comparisons) for one in needs)
         pairs = CONTROL_PAIRS + int(self.embedded.budget["min_pairs"])
         return sum(one.processes for one in needs) + (pair_weight(timed) * pairs if timed else 0.0)
-
-    def _rehearsal_open(self) -> bool:
-        return not all(step["ok"] for step in self.run.past.steps.values()) or not self.run.past.steps
 
     def _one_cell(self, cell: str) -> list[Comparison]:
         """Fresh processes of one cell; gives what is still to be timed."""

@@ -1,13 +1,16 @@
 """The rehearsal of going back: the baseline started anew, reading what the candidate wrote, doing its own work again.
 
 Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; a checkpoint is
-read by the baseline for each, an exported program for each cell that exports.
+read by the baseline for each, an exported program for each cell that exports. Where the old environment was rebuilt
+from its lock for this (that is done and timed by whoever started the run), its steps come first, and the rest of the
+rehearsal runs on what was rebuilt.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .run import Run
@@ -21,8 +24,9 @@ class StepFailed(Exception):
 class Rehearsal:
     """Runs the steps that the plan asks for and the ledger does not have."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, rebuilt: Mapping[str, Any] | None = None) -> None:
         self.run = run
+        self.rebuilt = rebuilt or {}
         self.plan: dict[str, Any] = run.embedded.plan["rollback"] or {}
         self.workers: dict[str, Worker] = {}
         self.hello: dict[str, dict[str, Any]] = {}
@@ -36,34 +40,55 @@ class Rehearsal:
                 chosen.setdefault(cell["workload"], cell_id)
         return list(chosen.values())
 
+    def steps(self) -> list[tuple[str, str | None, Callable[[], dict[str, Any]]]]:
+        """(step, cell, what it does) of everything that is asked for, in order."""
+        found: list[tuple[str, str | None, Callable[[], dict[str, Any]]]] = [("restore", None, self._restore)]
+        smoke = self.smoke_cells(("infer", "train"))
+        found += [("smoke", cell, partial(self._smoke, cell)) for cell in smoke]
+        if "checkpoint" in self.plan["reload"]:
+            cells = self.smoke_cells(("train", "infer"))
+            found += [("reload.checkpoint", cell, partial(self._checkpoint, cell)) for cell in cells]
+        if "export" in self.plan["reload"]:
+            cells = self.smoke_cells(("export",)) or smoke
+            found += [("reload.export", cell, partial(self._export, cell)) for cell in cells]
+        for cell in smoke:
+            if (lane := self._lane(cell)) is not None:
+                found.append(("switch", cell, partial(self._throw, cell, lane)))
+        return found
+
+    def held(self, step: str, cell: str | None) -> bool:
+        """Whether the ledger has this step, and it held."""
+        known = self.run.past.steps.get((step, cell))
+        return known is not None and bool(known["ok"])
+
+    def open(self) -> bool:
+        """Whether anything is still to be rehearsed. Before a cell was measured, there is not."""
+        measured = any(done.get("status") == "measured" for done in self.run.past.done.values())
+        return bool(self.plan) and measured and not all(self.held(step, cell) for step, cell, _ in self.steps())
+
     def all(self) -> None:
         """Runs what is open. Nothing to rehearse where no cell was measured."""
         if not self.plan or not self.run.environments:
             return
+        self._rebuilding()
         try:
-            self._all()
+            for step, cell, do in self.steps():
+                self._step(step, cell, do)
         finally:
             for worker in self.workers.values():
                 worker.close()
 
-    def _all(self) -> None:
-        self._step("restore", None, self._restore)
-        for cell in self.smoke_cells(("infer", "train")):
-            self._step("smoke", cell, lambda cell=cell: self._smoke(cell))  # type: ignore[misc]
-        reload = self.plan["reload"]
-        if "checkpoint" in reload:
-            for cell in self.smoke_cells(("train", "infer")):
-                self._step("reload.checkpoint", cell, lambda cell=cell: self._checkpoint(cell))  # type: ignore[misc]
-        if "export" in reload:
-            for cell in self.smoke_cells(("export",)) or self.smoke_cells(("infer",)):
-                self._step("reload.export", cell, lambda cell=cell: self._export(cell))  # type: ignore[misc]
-        for cell in self.smoke_cells(("infer", "train")):
-            self._switch(cell)
+    def _rebuilding(self) -> None:
+        """Writes down how rebuilding the baseline went, and goes on with what was rebuilt."""
+        for body in self.rebuilt.get("steps", ()):
+            if not self.held(body["step"], None):
+                self.run.write("rehearsal.step", {"candidate": self.run.candidate, **body})
+        if self.rebuilt.get("python"):
+            self.run.pythons = {**self.run.pythons, "baseline": str(self.rebuilt["python"])}
 
     def _step(self, step: str, cell: str | None, do: Callable[[], dict[str, Any]]) -> None:
         """Runs and records one step, unless it is there and held."""
-        held = self.run.past.steps.get((step, cell))
-        if held is not None and held["ok"]:
+        if self.held(step, cell):
             return
         label = self.run.embedded.cells[cell]["label"] if cell else ""
         what = f"rollback rehearsal: {step.replace('.', ' ')} {label}".rstrip()
@@ -101,7 +126,11 @@ class Rehearsal:
         for part in ("python", "torch", "packages", "executable"):
             if found[part] != before[part]:
                 raise StepFailed(f"the baseline's {part} is no longer what was measured")
-        return {"torch": found["torch"]["version"], "python": found["python"]}
+        return {
+            "torch": found["torch"]["version"],
+            "python": found["python"],
+            "environment": "rebuilt from its lock" if self.rebuilt.get("python") else "the one that was measured",
+        }
 
     def _same_output(self, worker: Worker, cell: str, name: str) -> dict[str, Any]:
         """The baseline's output now against what it gave when it was measured."""
@@ -148,23 +177,20 @@ class Rehearsal:
             raise StepFailed(f"{found['stage']}: {found['error']}")
         return {"max_rel": found["max_rel"], "bytes": path.stat().st_size}
 
-    def _switch(self, cell: str) -> None:
+    def _lane(self, cell: str) -> dict[str, Any] | None:
+        """The lane that this cell's workload runs in, where it does."""
+        workload = self.run.embedded.workloads[self.run.embedded.cells[cell]["workload"]]
+        lanes: dict[str, dict[str, Any]] = {lane["name"]: lane for lane in self.run.embedded.plan["lanes"]}
+        return lanes.get(workload["lane"]) if workload["lane"] else None
+
+    def _throw(self, cell: str, lane: dict[str, Any]) -> dict[str, Any]:
         """Throws the off switch of a lane's workload: with it, the candidate must still run."""
         run = self.run
-        workload = run.embedded.workloads[run.embedded.cells[cell]["workload"]]
-        lanes = {lane["name"]: lane for lane in run.embedded.plan["lanes"]}
-        lane = lanes.get(workload["lane"]) if workload["lane"] else None
-        if lane is None:
-            return
-
-        def throw() -> dict[str, Any]:
-            worker = run.start(run.candidate, "switch", extra=lane["disable_env"])
-            try:
-                worker.ask("hello", run.start_timeout_s)
-                worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
-                worker.ask("first", run.timeout_s, name="own")
-            finally:
-                worker.close()
-            return {"env": sorted(lane["disable_env"])}
-
-        self._step("switch", cell, throw)
+        worker = run.start(run.candidate, "switch", extra=lane["disable_env"])
+        try:
+            worker.ask("hello", run.start_timeout_s)
+            worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
+            worker.ask("first", run.timeout_s, name="own")
+        finally:
+            worker.close()
+        return {"env": sorted(lane["disable_env"])}

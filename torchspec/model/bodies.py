@@ -222,7 +222,9 @@ class Control:
 @dataclass(frozen=True, slots=True)
 class RehearsalStep:
     candidate: Name
-    step: Literal["restore", "reload.checkpoint", "reload.export", "smoke", "switch"]
+    step: Literal[
+        "rebuild.cache", "rebuild.scratch", "restore", "reload.checkpoint", "reload.export", "smoke", "switch"
+    ]
     ok: bool
     seconds: float | None
     cell: str | None = None

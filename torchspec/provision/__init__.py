@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,31 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from torchspec.core.canon import digest
-from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.core.diagnostics import Diagnostic, Result, Severity
 from torchspec.model.plan import Backend, Plan, Side
+from torchspec.provision import archives
 from torchspec.provision.cache import cache_folder
 from torchspec.provision.differences import BROKEN_CONTROLS, Difference, diff_environments, differences
 from torchspec.provision.interpreters import Probed, find_python, matches, probe, span_of
 from torchspec.provision.lock import make_lock, torch_brings, versions
 from torchspec.provision.pip import OnEvent
-from torchspec.provision.venvs import Request, Restored, obtain, refused_requirements, restore
+from torchspec.provision.rebuild import Rebuilt, Restored, rehearse, restore
+from torchspec.provision.venvs import Made, Request, obtain, os_diagnostic, refused_requirements
 
 __all__ = [
     "BROKEN_CONTROLS",
     "Difference",
     "Environment",
+    "Rebuilt",
     "Restored",
     "cache_folder",
     "diff_environments",
     "differences",
     "ensure",
+    "rehearse",
     "restore",
     "torch_brings",
+    "wheels_of",
 ]
 
 
@@ -85,7 +90,7 @@ def ensure(
             return first
         constraints = _shared(first.value.lock, plan.frozen.packages)
     request = Request(
-        torch, plan.frozen.packages, found.value, _wheels(plan, backend), tuple(sorted(constraints.items()))
+        torch, plan.frozen.packages, found.value, wheels_of(plan, backend), tuple(sorted(constraints.items()))
     )
     made = obtain(request, cache, side.id, side.place, on_event)
     if made.value is None:
@@ -96,10 +101,27 @@ def ensure(
         side.id, made.value.python, lock, digest(lock), made.value.reused, seconds, made.value.log
     )
     wrong_version = _torch_differs(side, lock["torch"])
-    return Result(environment, (*made.diagnostics, *([wrong_version] if wrong_version else [])))
+    said = [*made.diagnostics, *([wrong_version] if wrong_version else [])]
+    if plan.rollback is not None and side.role == "baseline":
+        said += _kept(made.value, cache, request.wheels, side, on_event)
+    return Result(environment, tuple(said))
 
 
-def _wheels(plan: Plan, backend: Backend | None) -> str | None:
+def _kept(made: Made, cache: Path, wheels: str | None, side: Side, on_event: OnEvent) -> list[Diagnostic]:
+    """Keeps the archives that going back would need. That they could not be kept is a warning here; where it matters,
+    in the rehearsal, it fails."""
+    try:
+        with made.log.open("a", encoding="utf-8") as log:
+            kept = archives.keep(
+                made.lock, made.python, cache, log, made.log, wheels=wheels, side=side.id, on_event=on_event
+            )
+    except OSError as error:
+        return [replace(os_diagnostic(error, "keeping archives", cache), severity=Severity.WARNING)]
+    return [replace(one, severity=Severity.WARNING) for one in kept.diagnostics]
+
+
+def wheels_of(plan: Plan, backend: Backend | None) -> str | None:
+    """The index of wheels for `backend`; without one, the plan's backends' where they agree on it."""
     if backend is not None:
         return backend.wheels
     named = {b.wheels for b in plan.backends}

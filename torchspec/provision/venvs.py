@@ -1,10 +1,9 @@
-"""Makes environments: a venv, pip, a lock. From a request (into the cache) or from a lock (the rollback rehearsal)."""
+"""Makes environments from a request, in the cache: a venv, pip, a lock. From a lock: see `rebuild`."""
 
 from __future__ import annotations
 
 import errno
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from torchspec.core.diagnostics import Diagnostic, Result, Span
 from torchspec.model.plan import Place
 from torchspec.provision import pip
 from torchspec.provision.cache import Slot, usual_seconds
-from torchspec.provision.interpreters import Found, Probed, find_python, probe, span_of
+from torchspec.provision.interpreters import Found, Probed, probe, span_of
 from torchspec.provision.lock import make_lock, versions
 from torchspec.provision.pip import OnEvent, PipRun
 
@@ -130,12 +129,12 @@ def _reusable(slot: Slot) -> dict[str, Any] | None:
     if lock is None:
         return None
     probed = probe(slot.python).value
-    if probed is None or _same(probed, lock) is not None:
+    if probed is None or unlike(probed, lock) is not None:
         return None
     return lock
 
 
-def _same(probed: Probed, lock: Mapping[str, Any]) -> str | None:
+def unlike(probed: Probed, lock: Mapping[str, Any]) -> str | None:
     """What differs between an environment and a lock, in words; None where nothing does. pip itself does not count."""
     there = {name: package["version"] for name, package in probed.packages.items() if name != "pip"}
     wanted = {name: version for name, version in versions(lock).items() if name != "pip"}
@@ -155,7 +154,7 @@ def _build(
     work = slot.folder / "tmp"
     work.mkdir()
     with slot.log.open("w", encoding="utf-8") as log:
-        bench = _Bench(slot.venv, request.python.path, work, log, slot.log, hold, side, on_event)
+        bench = Bench(slot.venv, request.python.path, work, log, slot.log, hold, side, on_event)
         if wrong := bench.make_venv(span):
             return Result(None, (wrong,))
         asked = [f"torch=={request.torch}", *request.packages]
@@ -176,7 +175,7 @@ def _build(
     return Result(make_lock(probed.value, "pip", archives))
 
 
-class _Bench:
+class Bench:
     """One venv in the making, and its log."""
 
     def __init__(
@@ -227,75 +226,3 @@ class _Bench:
                 return done
             self.log.write(f"# the baseline's {', '.join(sorted(blamed))} cannot be kept here\n")
             constraints = {name: version for name, version in constraints.items() if name not in blamed}
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """An environment rebuilt from its lock: where its interpreter is, and how long that took."""
-
-    python: Path
-    seconds: float
-    log: Path
-
-
-def restore(
-    lock: Mapping[str, Any],
-    where: Path,
-    *,
-    from_scratch: bool,
-    wheels: str | None = None,
-    on_event: OnEvent = lambda _: None,
-    side: str = "baseline",
-) -> Result[Restored]:
-    """Rebuild the environment of `lock` in the folder `where` (new or empty), and check that it is the same.
-
-    `from_scratch` keeps pip's own cache out of it, so that every archive is fetched again. Each archive must have the
-    digest in the lock. An environment that was there already (`origin` "interpreter") is rebuilt by versions alone.
-    Errors: TS610, TS612 to TS620. Raises KeyboardInterrupt.
-    """
-    began = time.monotonic()
-    if where.exists() and any(where.iterdir()):
-        message = f"`{where}` is not empty, so nothing is restored there"
-        return Result(None, (Diagnostic("TS618", message, hint="name a folder that is new or empty"),))
-    found = find_python(str(lock["python"]))
-    if found.value is None:
-        return Result(None, found.diagnostics)
-    pinned = lock["origin"] == "pip"
-    lines = []
-    for name, package in lock["packages"].items():
-        if name == "pip" or (pinned and not package["sha256"]):
-            continue  # what `venv` itself puts there
-        digest_of = f" --hash=sha256:{package['sha256']}" if pinned else ""
-        lines.append(f"{name}=={package['version']}{digest_of}\n")
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=where, prefix=".tmp-") as work, (where / "restore.log").open("w") as log:
-            venv = where / "venv"
-            bench = _Bench(venv, found.value.path, Path(work), log, where / "restore.log", None, side, on_event)
-            if wrong := bench.make_venv(None):
-                return Result(None, (wrong,))
-            wanted = Path(work) / "requirements.txt"
-            wanted.write_text("".join(lines))
-            options = [
-                "--no-deps",
-                *(["--require-hashes"] if pinned else []),
-                *(["--no-cache-dir"] if from_scratch else []),
-            ]
-            options += ["--extra-index-url", wheels] if wheels else []
-            on_event({"event": "doing", "what": f"restoring torch {lock['torch']} from its lock", "side": side})
-            done = bench.pip(*options, "--requirement", str(wanted))
-            if not done.ok:
-                return Result(None, (pip.failure(done, f"torch {lock['torch']}", None, where / "restore.log", None),))
-            probed = probe(bench.python)
-            if probed.value is None:
-                return Result(None, probed.diagnostics)
-    except OSError as error:
-        return Result(None, (os_diagnostic(error, "restoring", where),))
-    if (unlike := _same(probed.value, lock)) is not None:
-        hint = (
-            'an interpreter that was there already may hold what no index has; name `torch "…"` and `package`s instead'
-        )
-        return Result(
-            None, (Diagnostic("TS619", f"the restored environment is not the one in the lock: {unlike}", hint=hint),)
-        )
-    return Result(Restored(venv / "bin" / "python", time.monotonic() - began, where / "restore.log"))

@@ -69,7 +69,35 @@ def test_too_slow_and_by_hand() -> None:
     manual = rolling(manual=("ask the operator",))
     all_steps(manual)
     assert manual.judged().rehearsals["candidate"].outcome == "fail"
-    assert "by hand" in manual.judged().rehearsals["candidate"].reason
+    assert manual.judged().rehearsals["candidate"].reason.startswith("heroics: going back needs a step by hand")
+
+
+def test_the_slower_way_to_rebuild_counts_and_each_must_hold() -> None:
+    made = rolling(within_s=60.0)
+    step(made, "rebuild.cache", seconds=20.0)
+    step(made, "rebuild.scratch", seconds=40.0)
+    all_steps(made)
+    found = made.judged().rehearsals["candidate"]
+    assert (found.outcome, found.seconds, len(found.steps)) == ("pass", 55.0, 5)
+    slow = rolling(within_s=50.0)
+    step(slow, "rebuild.scratch", seconds=40.0)
+    all_steps(slow)
+    assert slow.judged().rehearsals["candidate"].outcome == "fail"
+    step(made, "rebuild.scratch", ok=False, error="the package index cannot be reached")
+    found = made.judged().rehearsals["candidate"]
+    assert (found.outcome, found.contribution) == ("fail", "defer")
+    assert found.reason.startswith("rebuilding the baseline from scratch failed: the package index")
+
+
+def test_an_off_switch_that_does_not_hold_fails_the_rehearsal() -> None:
+    made = rolling()
+    all_steps(made)
+    step(made, "switch", cell="c")
+    assert made.judged().rehearsals["candidate"].outcome == "pass"
+    step(made, "switch", ok=False, cell="c", error="no fallback")
+    found = made.judged().rehearsals["candidate"]
+    assert found.outcome == "fail"
+    assert "off switch" in found.reason
 
 
 def test_without_a_rollback_block_nothing_was_rehearsed() -> None:

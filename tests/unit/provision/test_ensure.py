@@ -260,33 +260,3 @@ def test_two_at_once_make_one_environment(tmp_path, index, make_plan):
     assert sorted(words[1] for words in out) == ["False", "True"]
     assert out[0][2] == out[1][2]
     assert multiprocessing.active_children() == []
-
-
-def test_restoring_from_the_lock(tmp_path, index, make_plan, fake_wheel):
-    plan = make_plan({"torch": "2.13.0"}, packages=("numpy==2.4.0",))
-    lock = ensure(plan, plan.baseline, tmp_path).value.lock
-    fake_wheel(index, "dep", "9.0")
-    for from_scratch in (False, True):
-        where = tmp_path / f"restored-{from_scratch}"
-        made = provision.restore(lock, where, from_scratch=from_scratch)
-        assert made.ok, made.diagnostics
-        version = [str(made.value.python), "-c", "import torch; print(torch.__version__)"]
-        assert subprocess.run(version, capture_output=True, text=True, check=True).stdout == "2.13.0\n"
-        assert 0 < made.value.seconds < 120
-        assert [d.code for d in provision.restore(lock, where, from_scratch=False).diagnostics] == ["TS618"]
-
-
-def test_restoring_refuses_an_archive_that_was_replaced(tmp_path, index, make_plan, fake_wheel):
-    plan = make_plan({"torch": "2.13.0"})
-    lock = ensure(plan, plan.baseline, tmp_path).value.lock
-    fake_wheel(index, "pinned", "1.0", payload=5)
-    made = provision.restore(lock, tmp_path / "again", from_scratch=False)
-    assert [d.code for d in made.diagnostics] == ["TS617"]
-
-
-def test_restoring_what_is_gone(tmp_path, index, make_plan):
-    plan = make_plan({"torch": "2.13.0"})
-    lock = ensure(plan, plan.baseline, tmp_path).value.lock
-    (index / "torch-2.13.0-py3-none-any.whl").unlink()
-    made = provision.restore(lock, tmp_path / "again", from_scratch=True)
-    assert [d.code for d in made.diagnostics] == ["TS611"]
