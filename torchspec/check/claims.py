@@ -26,6 +26,9 @@ def sources(context: Context, lines: list[Bound]) -> list[SourceDecl]:
             hint = "it begins with https:// and has no spaces"
             context.say("TS240", f'"{url.text}" is not a URL of the web', url.span, hint)
         retrieved = text_of(line.one(name="retrieved"))
+        if retrieved is None and "retrieved" not in line.places and not line.broken:
+            hint = "pages change: say when it was read, for example: retrieved 2026-11-30"
+            context.say("TS203", "`source` lacks `retrieved` and a date", after(line.statement), hint)
         made[name.text] = SourceDecl(
             Text(name.text, name.span), Text(url.text, url.span), retrieved, line.statement.span
         )
@@ -90,11 +93,10 @@ def _claim(
         hint = "for example: states latency.p50 speedup 1.3 x  within 10 %"
         context.say("TS207", f"claim `{name.text}` states no figure", name.span, hint)
     states = [s for s in (_states(context, b) for b in inner.get("states", [])) if s is not None]
-    basis: list[tuple[Text, Any]] = []
-    for row in inner.get("basis", []):
-        for key, group in row.pairs.get("", []):
-            values = [plain(v) for v in group]
-            basis.append((Text(key.text, key.span), values[0] if len(values) == 1 else values))
+    if not inner.get("basis") and not broken:
+        hint = 'a figure without its basis compares with nothing: basis device "H100"  dtype bfloat16'
+        context.say("TS207", f"claim `{name.text}` does not say what it was measured on", name.span, hint)
+    basis = _basis(context, inner.get("basis", []))
     if workload is not None:
         _comparable(context, workload, basis, states)
     if source is None or target is None:
@@ -109,6 +111,23 @@ def _claim(
         backends,
         line.statement.span,
     )
+
+
+def _basis(context: Context, rows: list[Bound]) -> list[tuple[Text, Any]]:
+    """What the figures were measured on: one value of each thing."""
+    made: dict[str, tuple[Text, Any]] = {}
+    for row in rows:
+        for key, group in row.pairs.get("", []):
+            if key.text in made:
+                label = (Label(made[key.text][0].span, "first here"),)
+                hint = "figures of another basis are another claim"
+                context.say("TS206", f"the basis has two values of `{key.text}`", key.span, hint, label)
+            elif len(group) > 1:
+                hint = "write one claim for each basis: figures of different bases are never combined"
+                context.say("TS204", f"a figure was measured on one {key.text}", group[1].span, hint)
+            else:
+                made[key.text] = (Text(key.text, key.span), plain(group[0]))
+    return list(made.values())
 
 
 def _states(context: Context, line: Bound) -> StatementDecl | None:
