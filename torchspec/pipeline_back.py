@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchspec.pipeline import Compiled
+from torchspec.pipeline_environments import first_backend
 
 if TYPE_CHECKING:
     from torchspec.provision import Environment
@@ -57,7 +58,7 @@ def rebuilt_baseline(
         baseline.lock,
         baseline.python,
         provision.cache_folder(),
-        wheels=provision.wheels_of(compiled.plan, None),
+        wheels=provision.wheels_of(compiled.plan, first_backend(compiled.plan, environments)),
         on_event=on_event,
     ) as rebuilt:
         if not rebuilt.steps:

@@ -22,6 +22,8 @@ from torchspec.model.registration import Registration
 from torchspec.model.verdict import Verdict
 from torchspec.pipeline import HISTORY, LATEST, POINTER, Compiled
 from torchspec.pipeline_back import rebuilt_baseline
+from torchspec.pipeline_environments import of as environment_of
+from torchspec.pipeline_environments import provision_plan
 
 if TYPE_CHECKING:
     from torchspec.model.evidence import Record
@@ -108,29 +110,6 @@ def provision(compiled: Compiled, on_event: OnEvent) -> Result[dict[str, Environ
     return provision_plan(compiled.plan, compiled.spec.parent, on_event)
 
 
-def provision_plan(plan: Plan, spec_folder: Path, on_event: OnEvent) -> Result[dict[str, Environment]]:
-    """Every side's environment, made or reused, and the differences between them that nobody declared."""
-    from torchspec import provision as environments
-
-    found: dict[str, Environment] = {}
-    said: list[Diagnostic] = []
-    for side in (plan.baseline, *plan.candidates):
-        result = environments.ensure(
-            plan, side, spec_folder=spec_folder, cache=environments.cache_folder(), on_event=on_event
-        )
-        said += result.diagnostics
-        if result.value is not None:
-            found[side.id] = result.value
-    if "baseline" in found:
-        for side in plan.candidates:
-            if side.id in found:
-                said += environments.diff_environments(
-                    found["baseline"].lock, found[side.id].lock, side.may_differ, side.place
-                )
-    complete = len(found) == 1 + len(plan.candidates) and not any(d.is_error for d in said)
-    return Result(found if complete else None, tuple(dict.fromkeys(said)))
-
-
 def measure(
     compiled: Compiled,
     environments: Mapping[str, Environment],
@@ -178,16 +157,22 @@ def _driven(
             wanted = tuple(c for c in mine if c in only)
             if not mine or (only and not wanted):
                 continue
+            baseline = environment_of(environments, plan.baseline.id, backend.name)
+            candidate = environment_of(environments, side.id, backend.name)
+            if baseline is None or candidate is None:  # said when they were provisioned
+                continue
+            same = baseline is environments[plan.baseline.id]  # as the one that was rebuilt
+            told = context if same else {key: value for key, value in context.items() if key != "rebuilt"}
             on_event({"event": "backend", "backend": backend.name, "candidate": side.id})
             result = execute.run_backend(
                 compiled.harness(backend.name),
                 backend=backend.name,
-                baseline=environments["baseline"].python,
-                candidate=environments[side.id].python,
+                baseline=baseline.python,
+                candidate=candidate.python,
                 candidate_id=side.id,
                 evidence=compiled.evidence,
                 run=new_run_id(),
-                context=context,
+                context=told,
                 on_event=on_event,
                 only=wanted,
                 stage=stage,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -57,6 +58,8 @@ def run(arguments: Namespace) -> int:
         if made.value is None:
             return exit_for(made.diagnostics) or Exit.MACHINE
         for side, environment in made.value.items():
+            if "@" in side and environment is made.value[side.partition("@")[0]]:
+                continue
             how = "reused" if environment.reused else f"made in {environment.seconds:.0f} s"
             progress.line(f"{side}: torch {environment.lock['torch']}, environment {environment.digest[:12]} ({how})")
         measured = pipeline_run.measure(compiled, made.value, progress.event, only=chosen.value, stage=arguments.stage)
@@ -157,7 +160,7 @@ def memo(arguments: Namespace) -> int:
 
 def env(arguments: Namespace) -> int:
     """Provision both sides and say where they are."""
-    from torchspec import pipeline, pipeline_run
+    from torchspec import pipeline, pipeline_environments
 
     params = parameters(arguments.set)
     if params is None:
@@ -167,13 +170,15 @@ def env(arguments: Namespace) -> int:
     if lowered.plan is None:
         return exit_for(lowered.diagnostics)
     with Progress(sys.stderr, wants_color(sys.stderr, arguments.color)) as progress:
-        made = pipeline_run.provision_plan(lowered.plan, Path(arguments.spec).parent, progress.event)
+        made = pipeline_environments.provision_plan(lowered.plan, Path(arguments.spec).parent, progress.event)
     show(made.diagnostics, lowered.sources, arguments, target=arguments.spec)
     if made.value is None:
         return exit_for(made.diagnostics) or Exit.MACHINE
     for side, environment in made.value.items():
+        if "@" in side and environment is made.value[side.partition("@")[0]]:
+            continue
         if arguments.export:
-            name = side.upper().replace("-", "_")
+            name = re.sub("[^A-Z0-9_]", "_", side.upper())
             say(f"export TORCHSPEC_TEST_{name}={shlex.quote(str(environment.python))}")
         else:
             say(f"{side}: {environment.python}  torch {environment.lock['torch']}  {environment.digest[:16]}")
