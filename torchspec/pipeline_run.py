@@ -128,6 +128,7 @@ def measure(
         "lock": compiled.lock_digest,
         "plan": compiled.plan_digest,
         "tool": __version__,
+        "data": str(compiled.spec.parent.resolve()),
     }
     compiled.evidence.mkdir(parents=True, exist_ok=True)
     write_whole(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torchspec.model.plan import Budget, Claim, Plan, Side, Waiver
 from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed, time_text

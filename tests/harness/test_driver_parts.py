@@ -162,6 +162,24 @@ def test_team_files_are_written_whole_and_never_outside(make_plan: Callable[...,
     assert not (tmp_path.parent / "escape.py").exists()
 
 
+def test_data_slices_are_linked_and_stay_where_they_are(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    held = embedded(make_plan(ATTENTION), tmp_path, {})
+    (row,) = held.workloads.values()
+    row["options"]["data"] = {"file": "slices/a.jsonl", "rows": None, "digest": "sha256:00000000"}
+    team, spec = tmp_path / "team", tmp_path / "spec"
+    held.data_slices(team, str(spec))
+    assert not team.exists()
+    for folder, text in ((held.source.parent, "beside the harness"), (spec, "of the spec")):
+        (folder / "slices").mkdir(parents=True)
+        (folder / "slices/a.jsonl").write_text(text)
+        held.data_slices(team, str(spec))
+        assert (team / "slices/a.jsonl").is_symlink()
+        assert (team / "slices/a.jsonl").read_text() == text
+    row["options"]["data"]["file"] = "../../spec/slices/a.jsonl"
+    held.data_slices(team / "deep", str(spec))
+    assert not (team / "deep").exists()
+
+
 def test_progress_speaks_to_programs_and_to_people(capsys: pytest.CaptureFixture[str]) -> None:
     Progress("json").event("cell", cell="c", label="é", index=1, of=2)
     Estimate(Progress("json"), 10).done(5)

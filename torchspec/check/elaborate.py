@@ -12,7 +12,7 @@ from torchspec.check import claims, controls, question
 from torchspec.check import warnings as warning
 from torchspec.check.bind import Bound
 from torchspec.check.gates import GateSets
-from torchspec.check.load import Loaded, bound_lines, data_file, load, team_file
+from torchspec.check.load import Loaded, bound_lines, data_slice, load, team_file
 from torchspec.check.matrix import expand, judge_lines
 from torchspec.check.policy import policy
 from torchspec.check.spec import (
@@ -195,13 +195,11 @@ def _waivers(context: Context, lines: list[Bound], work: Workloads, backends: li
 def _files(context: Context, loaded: Loaded, workloads: list[WorkloadDecl]) -> tuple[FileText, ...]:
     made: dict[str, FileText] = {}
     for workload in workloads:
+        data_slice(context, loaded.folder, workload)
         entry = workload.entry
         if entry is None:
             continue
         file = team_file(context, loaded.folder, entry)
         if file is not None:
             made.setdefault(file.path, file)
-        data = data_file(context, loaded.folder, workload)
-        if data is not None:
-            made.setdefault(data.path, data)
     return tuple(made.values())

@@ -257,29 +257,30 @@ def team_file(context: Context, folder: Path, entry: EntryDecl) -> FileText | No
     return FileText(entry.path, data)
 
 
-MOST_DATA = 1 << 20
+#: A slice up to this size is held against its digest by `check`; a larger one only where it is read.
+MOST_DATA = 64 << 20
 
 
-def data_file(context: Context, folder: Path, workload: WorkloadDecl) -> FileText | None:
-    """The data slice that a workload names, where it lies beside the spec and is small text: it then travels with the
-    team's code. None where it does not; TS244 where it is another file than the digest says."""
+def data_slice(context: Context, folder: Path, workload: WorkloadDecl) -> None:
+    """Holds the data slice of a workload against its digest, where it lies beside the spec; TS244 where it is another.
+
+    The slice itself stays where it is: plan, harness and memo carry its digest, never its text.
+    """
     told = workload.options.get("data")
     path = str(told["file"]) if isinstance(told, dict) else ""
     root = os.path.realpath(folder)
     if not path or not os.path.realpath(folder / path).startswith(os.path.join(root, "")):
-        return None
+        return
     try:
-        data = (folder / path).read_bytes()
-        data.decode("utf-8")
+        if (folder / path).stat().st_size > MOST_DATA:
+            return
+        file = FileText(path, (folder / path).read_bytes())
     except (OSError, ValueError):
-        return None
-    file = FileText(path, data)
+        return
     wanted = str(told.get("digest") or "").removeprefix("sha256:") if isinstance(told, dict) else ""
     if not file.sha256.startswith(wanted):
         hint = f'if this is the slice that is meant, write: digest "sha256:{file.sha256[:16]}"'
         context.say("TS244", f"{path} is not the slice of this digest", workload.name.span, hint)
-        return None
-    return file if len(data) <= MOST_DATA else None
 
 
 def bound_lines(lines: dict[str, list[Bound]], word: str) -> Bound | None:

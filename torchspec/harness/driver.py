@@ -69,6 +69,7 @@ class Driver:
         self.device = DEVICES.get(embedded.backend, Device)
         make = self.device.run_type or Run
         self.run: Run = make(embedded, ledger, past, folder, harness, candidate, pythons, progress)
+        embedded.data_slices(self.run.team, context.get("data"))
         self.run.clock = self.device.clock
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:

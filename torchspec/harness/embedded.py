@@ -73,3 +73,19 @@ class Embedded:
             partial.write_bytes(data)
             os.replace(partial, place)
         return digests
+
+    def data_slices(self, folder: Path, beside: str | None) -> None:
+        """Links from below `folder` to the data slices that the workloads name, where they are: below `beside` (the
+        folder of the spec), or beside the harness file. The data stays there; it never enters a folder of evidence."""
+        for row in self.workloads.values():
+            told = row["options"].get("data")
+            name = str(told["file"]) if isinstance(told, dict) else ""
+            place = Path(os.path.normpath(folder / name))
+            if not name or folder not in place.parents or (place.exists() and not place.is_symlink()):
+                continue
+            for start in (*([Path(beside)] if beside else []), self.source.parent):
+                if (start / name).is_file():
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.unlink(missing_ok=True)
+                    place.symlink_to((start / name).resolve())
+                    break

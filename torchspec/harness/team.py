@@ -48,7 +48,8 @@ def data_rows(task: Task) -> list[str]:
         raise Unsupported("the team's function asks for data, and the workload names none", "backend")
     place = task.team / str(told["file"])
     if not place.is_file():
-        raise Unsupported(f"the data slice {told['file']} is not carried by the plan", "machine")
+        where = f"the data slice {told['file']} is neither in the folder of the spec nor beside the harness"
+        raise Unsupported(where, "machine")
     data = place.read_bytes()
     wanted = str(told.get("digest") or "").removeprefix("sha256:")
     if not sha256_hex(data).startswith(wanted):
