@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchspec import __version__
+from torchspec import __version__, calibration
 from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.core.files import pretty, strict_json, write_whole
 from torchspec.model.codec import to_json
@@ -134,9 +134,26 @@ def measure(
     write_whole(
         compiled.evidence / "environments.json", pretty({side: e.lock for side, e in sorted(environments.items())})
     )
+    before, said = _calibrations(plan)
+    refused: list[Diagnostic] = []
+
+    def hear(event: dict[str, Any]) -> None:
+        if event["event"] == "calibration":
+            refused.extend(calibration.refused(event))
+        on_event(event)
+
     with rebuilt_baseline(compiled, environments, on_event) as rebuilt:
-        told = {**context, **({"rebuilt": rebuilt} if rebuilt is not None else {})}
-        return _driven(compiled, environments, on_event, told, only, stage)
+        told = {**context, "calibration": before, **({"rebuilt": rebuilt} if rebuilt is not None else {})}
+        driven = _driven(compiled, environments, hear, told, only, stage)
+    return Result(driven.value, (*said, *dict.fromkeys(refused), *driven.diagnostics))
+
+
+def _calibrations(plan: Plan) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """What the user's cache knows of the noise of this plan's cells, and what is said of what is too old."""
+    from torchspec.provision import cache_folder
+
+    found, said = calibration.usable(cache_folder(), [cell.id for cell in plan.cells], datetime.now(UTC))
+    return {cell: held.told() for cell, held in found.items()}, said
 
 
 def _driven(

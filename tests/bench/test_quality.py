@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from torchspec.bench import ours, peers, report
+from torchspec.bench import ours, overhead, peers, plan, quality, report
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, interval, rates
-from torchspec.harness.sequential import pair_ratio
 
 
-def test_exact_binomial_intervals() -> None:
-    assert interval(0, 300) == (0.0, pytest.approx(0.01222, abs=1e-5))
-    assert interval(300, 300) == (pytest.approx(0.98778, abs=1e-5), 1.0)
-    assert interval(5, 20) == (pytest.approx(0.08657, abs=1e-5), pytest.approx(0.49105, abs=1e-5))
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"), [(0, 300, 0.0, 0.01222), (300, 300, 0.98778, 1.0), (5, 20, 0.08657, 0.49105)]
+)
+def test_exact_binomial_intervals(hits: int, n: int, low: float, high: float) -> None:
+    found = interval(hits, n)
+    assert found[0] == pytest.approx(low, abs=1e-5)
+    assert found[1] == pytest.approx(high, abs=1e-5)
 
 
 def _simulated_pool(log: float, pairs: int, spread: float = 0.005, seed: int = 3) -> list[PairOf]:
@@ -27,8 +32,7 @@ def _simulated_pool(log: float, pairs: int, spread: float = 0.005, seed: int = 3
     found = []
     for _ in range(pairs):
         value = math.exp(log + spread * rng.standard_normal())
-        builds = [[{"a_ns": [1e6], "b_ns": [1e6 * value]} for _ in range(2)]]
-        found.append(PairOf({"attention": {0.0: builds}}, 2.0, 1.0))
+        found.append(PairOf({"attention": {"latency.p50": {0.0: math.log(value)}}}, 2.0, 1.0))
     return found
 
 
@@ -70,47 +74,162 @@ def test_rates_count_by_design_and_truth() -> None:
     assert slower.shares["fail"][1] > 0
 
 
+def test_right_verdicts_in_time_are_counted_by_what_all_works_took() -> None:
+    made = [Answer("d", "w", "m", "quiet", 1.0, "pass", 1.0, 3.0, 3, seconds) for seconds in (20.0, 29.0, 31.0, 61.0)]
+    made.append(Answer("d", "w", "m", "quiet", 1.0, "fail", 1.1, 3.0, 3, 20.0))
+    (equal,) = rates(made)
+    assert equal.within == {30.0: 0.4, 60.0: 0.6}
+    (slower,) = rates([Answer("d", "w", "m", "quiet", 1.05, "fail", 1.1, 3.0, 3, 20.0)])
+    assert slower.within[30.0] == 1.0
+    (unknown,) = rates([Answer("d", "w", "m", "quiet", 1.05, "fail", 1.1, 3.0)])
+    assert unknown.within == {30.0: None, 60.0: None}
+
+
+def test_equal_pairs_are_called_different_as_often_as_the_interval_says() -> None:
+    hits, n = ours.called_different(_simulated_pool(0.0, 3000), "attention", "latency.p50", 3)
+    assert n == 1000
+    assert 0.03 <= hits / n <= 0.07
+    assert ours.called_different(_simulated_pool(0.2, 30), "attention", "latency.p50", 3) == (10, 10)
+
+
 def test_the_report_names_everything_and_its_picture_is_well_formed() -> None:
-    found = rates([Answer("a < b", "w", "m", "quiet", 1.0, "pass", 1.0, 3.0, 4)])
-    text = report.table(found, {"asv": "not there"}, {"limit": "3 %"}, peers.HOW)
+    found = rates([Answer("a < b", "w", "m", "quiet", 1.0, "pass", 1.0, 3.0, 4, 9.0)])
+    text = report.table(found, {"asv, best": "not there"}, {"limit": "3 %"}, peers.HOW, {"w": (1, 20)}, 3)
     assert "| a < b | w | m | quiet | equal | 1 | 100 % [" in text
-    assert "- asv: not there" in text
+    assert "- asv, best: not there" in text
+    assert "of 3 equal pairs each: w 1 of 20" in text
     for name in peers.PEERS:
         assert f"- {name}: " in text
     ElementTree.fromstring(report.picture(found))
 
 
 def test_a_peer_that_is_not_installed_is_unavailable_with_its_name(tmp_path: Path) -> None:
-    import sys
-
-    ask = peers.Ask(sys.executable, str(tmp_path), "attention", 0.0, 0.03, 1.0)
+    ask = peers.Ask(sys.executable, str(tmp_path), ("attention",), 0.0, 0.03, 1.0)
     with pytest.raises(peers.Unavailable, match="pyperf is not installed"):
         peers.run("pyperf", ask)
 
 
+class FakePool:
+    """Gives pairs that are equal but for what is planted, without measuring; a mock of `Pool`."""
+
+    made = 0
+
+    def __init__(self, python: str, **asked: object) -> None:
+        self.python = python
+
+    def pair(self, plants: tuple[float, ...], tail: int = 0) -> PairOf:
+        FakePool.made += 1
+        wave = 0.002 * math.sin(FakePool.made)
+        p50 = {planted: math.log1p(planted) + wave for planted in (0.0, *plants)}
+        p95 = {0.0: math.log(3.0) + wave} if tail else p50
+        return PairOf({work: {"latency.p50": p50, "latency.p95": p95} for work in plan.WORKS}, 8.0, 5.0, 0.5)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def mocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(name: str, ask: peers.Ask) -> peers.Told:
+        if name == "pyperf":
+            raise peers.Unavailable("pyperf is not installed")
+        return peers.Told(dict.fromkeys(ask.works, ("pass", 1.0)), 12.0)
+
+    monkeypatch.setattr(quality, "Pool", FakePool)
+    monkeypatch.setattr(peers, "run", told)
+    monkeypatch.setattr(peers, "versions", lambda *_: {"torch": "0"})
+
+
+def test_a_run_in_pieces_is_one_run(mocked: None, tmp_path: Path) -> None:
+    options = quality.Options("python", tmp_path, pairs=12, tail_pairs=6, busy_pairs=0, asked=1, for_s=0.0)
+    wanted = quality.steps(options)
+    assert len({step.key for step in wanted}) == len(wanted) == 12 + 6 + 2 * len(peers.PEERS)
+    said: list[str] = []
+    assert quality.run(options, said.append) is None  # no time at all: nothing measured, and it says so
+    assert said == [f"{len(wanted)} of {len(wanted)} steps are left: the same command goes on"]
+    kept = quality.Kept(options)
+    kept.step(wanted[0].key, {"ratios": {}, "seconds": 1.0, "timed_s": 0.5, "load": None})
+    again = quality.Kept(options)
+    assert list(again.steps) == [wanted[0].key]
+    (tmp_path / quality.KEPT).unlink()
+    before = FakePool.made
+    text = quality.run(quality.Options("python", tmp_path, pairs=12, tail_pairs=6, busy_pairs=0, asked=1), said.append)
+    assert FakePool.made == before + 18
+    assert text is not None
+    assert "- pyperf: pyperf is not installed" in text
+    assert (
+        "| torchspec | attention | latency.p50 | quiet | +5 % | 2 | 0 % [0, 84] | 0 % [0, 84] | 100 % [16, 100] |"
+        in text
+    )
+    tail = "| latency.p95 | one call in 12 three times as long | +200 % | 1 | 0 % [0, 98] | 0 % [0, 98] | 100 %"
+    assert f"| torchspec | attention {tail}" in text
+    assert {p.name for p in tmp_path.iterdir()} == {"quality.jsonl", "quality.md", "quality.svg", "quality.json"}
+    assert json.loads((tmp_path / "quality.json").read_text(encoding="utf-8"))["missing"] == {
+        "pyperf": "pyperf is not installed"
+    }
+    made = FakePool.made  # nothing is measured again: the same words from what was kept
+    assert quality.run(quality.Options("python", tmp_path, 12, 6, 0, 1), said.append) == text
+    assert FakePool.made == made
+
+
+def test_figures_of_two_runs_are_not_mixed(mocked: None, tmp_path: Path) -> None:
+    quality.run(quality.Options("python", tmp_path, pairs=3, tail_pairs=0, busy_pairs=0, asked=0), print)
+    with pytest.raises(quality.OtherRun):
+        quality.run(quality.Options("python", tmp_path, pairs=4, tail_pairs=0, busy_pairs=0, asked=0), print)
+
+
+def test_the_cost_of_timing_is_held_against_its_targets() -> None:
+    shape = {"calls": 1, "bare_ns": [40.0, 50.0, 60.0], "around_ns": [250.0] * 3, "told_ns": [150.0] * 3}
+    rows = overhead.summed({"call": [shape], "medians": {"w": [[102.0, 100.0]] * 3}})
+    assert [(figure, good) for _, figure, good in rows][:2] == [("100 ns", True), ("200 ns", True)]
+    assert rows[2][1].startswith("+2.00 %")
+    assert not rows[2][2]
+    slow = overhead.summed({"call": [shape | {"told_ns": [1500.0] * 3}], "medians": {}})
+    assert not slow[0][2]
+
+
 @pytest.mark.torch
 @pytest.mark.slow
-def test_a_real_pair_shows_what_was_planted(candidate_python: Path) -> None:
+def test_a_real_pair_shows_what_was_planted(candidate_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(str(candidate_python), builds=2, rounds=4, block_ms=5.0, seed=1)
+    seen: list[dict[float, Any]] = []
+    figures = Pool._figures
+
+    def kept(metric: str, held: dict[float, Any]) -> dict[float, float]:
+        seen.append(held)
+        return figures(metric, held)
+
+    monkeypatch.setattr(pool, "_figures", kept)
     try:
         found = pool.pair([0.25, 0.5])
     finally:
         pool.close()
     assert not pool.folder.exists()
-    for work, held in found.rounds.items():
-        assert pair_ratio("latency.p50", held[0.0]) is not None
+    for metrics in found.ratios.values():
+        for figures_of in metrics.values():
+            assert set(figures_of) == {0.0, 0.25, 0.5}
+    for held in seen:
         times = {
             ratio: [v for rounds in builds for one in rounds for v in one["b_ns"]] for ratio, builds in held.items()
         }
         stretched = [more / less for less, more in zip(times[0.25], times[0.5], strict=True)]
-        assert np.median(stretched) == pytest.approx(1.5 / 1.25, abs=0.02), work  # both are of the same calls
+        assert np.median(stretched) == pytest.approx(1.5 / 1.25, abs=0.02)  # both are of the same calls
 
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["a then b", "torch.utils.benchmark"])
+@pytest.mark.parametrize("name", ["a then b", "torch.utils.benchmark, default"])
 def test_a_real_peer_sees_a_doubled_time(name: str, candidate_python: Path) -> None:
-    told = peers.run(name, peers.Ask(str(candidate_python), None, "attention", 1.0, 0.03, 3.0))
-    assert told.verdict == "fail"
-    assert told.ratio is not None
-    assert told.ratio > 1.3
+    told = peers.run(name, peers.Ask(str(candidate_python), None, ("attention",), 1.0, 0.03, 8.0))
+    verdict, ratio = told.answers["attention"]
+    assert verdict == "fail"
+    assert ratio is not None
+    assert ratio > 1.3
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_cost_of_timing_can_be_measured(candidate_python: Path, tmp_path: Path) -> None:
+    text = overhead.run(str(candidate_python), tmp_path, print, repeats=2)
+    assert "| a call's figure above a bare loop, 1 call a sample |" in text
+    assert text.count("median against torch.utils.benchmark") == 3
+    assert (tmp_path / "overhead.md").read_text(encoding="utf-8") == text

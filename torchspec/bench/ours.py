@@ -47,7 +47,7 @@ def comparisons(
         verdict = "pass" if said == "pass" else "fail" if again == "confirmed" else "inconclusive"
         values = fresh or taken
         used = pool[begin:place]
-        share = 1.0 / max(1, len(used[0].rounds))
+        share = 1.0 / max(1, len(used[0].ratios))
         found.append(
             Answer(
                 "torchspec",
@@ -59,12 +59,26 @@ def comparisons(
                 math.exp(math.fsum(values) / len(values)),
                 sum(pair.seconds for pair in used) * share,
                 len(used),
+                sum(pair.seconds for pair in used),
             )
         )
 
 
 def _take(pool: Sequence[PairOf], place: int, work: str, metric: str, planted: float, taken: list[float]) -> int:
-    value = sequential.pair_ratio(metric, pool[place].rounds[work][planted])
+    value = pool[place].ratios[work][metric].get(planted)
     if value is not None:
         taken.append(value)
     return place + 1
+
+
+def called_different(pool: Sequence[PairOf], work: str, metric: str, pairs: int) -> tuple[int, int]:
+    """(how often, of how many) the 95 % interval of so many equal pairs leaves out "no change"; none serves twice."""
+    hits = n = 0
+    for begin in range(0, len(pool) - pairs + 1, pairs):
+        held = [one.ratios[work][metric].get(0.0) for one in pool[begin : begin + pairs]]
+        values = [value for value in held if value is not None]
+        if len(values) == pairs:
+            _, low, high = sequential.bounds(values, 0.025)
+            hits += not low <= 0.0 <= high
+            n += 1
+    return hits, n

@@ -1,7 +1,8 @@
-"""Other tools on the same work and in the same time, each asked in its own way whether b is slower than a by the limit.
+"""Other tools on the same works and in the same time, each asked in its own way whether b is slower by the limit.
 
-A peer that is not installed is named in the table, not left out. How each is called is in `HOW`, and is printed. Every
-peer runs a, then b: none of them has a way to alternate between two interpreters.
+A peer is asked about all works at once, as the tool's own pairs are, so that imports are paid for once where it can
+share a process. A peer that is not installed is named in the report, not left out. How each is called is in `HOW`, and
+is printed. Every peer runs a, then b: none of them has a way to alternate between two interpreters.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,24 @@ from typing import Any
 from torchspec.bench import plan as plans
 from torchspec.judge.stats import t_point
 
+#: What a fresh process costs before it measures anything, roughly; decides how many of them fit into the time.
+START_S = 2.5
 HOW = {
-    "a then b": "one process each, half of the time each; a t test of log times of single calls at one-sided 5 %",
-    "torch.utils.benchmark": "Timer.blocked_autorange in one process each; slower where the medians differ by more "
-    "than the limit and the interquartile ranges do not overlap",
-    "pytest-benchmark": "two runs with --benchmark-autosave and --benchmark-compare-fail=median:LIMIT",
-    "pyperf": "Runner.bench_func in as many processes as the time allows; compare_to, slower beyond the limit",
-    "hyperfine": "whole processes of a fixed number of calls; the ratio of means in its export, beyond the limit",
-    "asv": "asv run in an existing environment, with two empty commits for the two sides, and asv compare --factor",
+    "a then b": "one process each, its time shared equally by the works; a t test of log times of single calls at "
+    "one-sided 5 %",
+    "torch.utils.benchmark, default": "Timer.blocked_autorange() in one process each (0.2 s a work); slower where the "
+    "ratio of medians is beyond the limit, as Compare shows them",
+    "torch.utils.benchmark, best": "blocked_autorange(min_run_time=the whole time); slower where the ratio of medians "
+    "is beyond the limit and the interquartile ranges do not overlap",
+    "pytest-benchmark, default": "two runs with --benchmark-save and --benchmark-compare-fail=median:LIMIT",
+    "pytest-benchmark, best": "the same with --benchmark-disable-gc, --benchmark-warmup=on and --benchmark-max-time="
+    "the whole time",
+    "pyperf": "Runner.bench_func in as many processes as the time allows, at least two, on one core (--affinity), and "
+    "compare_to --min-speed; its default of 20 processes a work does not fit into the time",
+    "hyperfine": "whole processes of a fixed number of calls, --warmup 1 and as many runs as the time allows, at "
+    "least two; the ratio of means of its export; its default of 10 runs does not fit into the time",
+    "asv, default": "asv run in an existing environment, with two empty commits for the sides; asv compare --factor",
+    "asv, best": "the same with rounds = 4, sample_time = 0.05 and --interleave-rounds",
 }
 
 
@@ -40,21 +52,27 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One comparison: interpreter, where peers are installed, the work, the planted ratio, the limit, and the time."""
+    """One question: interpreter, where peers are installed, the works, the planted ratio, the limit, and the time."""
 
     python: str
     packages: str | None
-    work: str
+    works: Sequence[str]
     planted: float
     limit: float
     budget_s: float
     tail: int = 0
 
+    @property
+    def each_s(self) -> float:
+        """The time for one work on one side, once both processes have started."""
+        return max(0.3, (self.budget_s - 2 * START_S) / 2 / len(self.works))
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    verdict: str
-    ratio: float | None
+    """A peer's verdict and ratio of each work, and what all of it cost."""
+
+    answers: dict[str, tuple[str, float | None]]
     seconds: float
 
 
@@ -64,14 +82,18 @@ def run(name: str, ask: Ask) -> Told:
     with tempfile.TemporaryDirectory(prefix="torchspec-peer-") as folder:
         place = Path(folder)
         (place / plans.FILE).write_text(plans.text(), encoding="utf-8")
-        verdict, ratio = PEERS[name](ask, place)
-    return Told(verdict, ratio, time.monotonic() - begin)
+        answers = PEERS[name](ask, place)
+    return Told(answers, time.monotonic() - begin)
+
+
+Answers = dict[str, tuple[str, float | None]]
 
 
 def _environment(ask: Ask, place: Path, planted: bool) -> dict[str, str]:
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     paths = [str(place), *([ask.packages] if ask.packages else [])]
-    env = {**keep, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    env = {**keep, "HOME": str(place), "PYTHONPATH": os.pathsep.join(paths)}
+    env |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     if planted:
         env |= {"BENCH_SLOWER": repr(ask.planted), "BENCH_TAIL": str(ask.tail)}
     return env
@@ -79,13 +101,17 @@ def _environment(ask: Ask, place: Path, planted: bool) -> dict[str, str]:
 
 def _call(ask: Ask, place: Path, planted: bool, arguments: list[str], allowed: tuple[int, ...] = (0,)) -> str:
     """What a peer prints, on both streams where it ended with another status than 0. Raises Unavailable."""
+    return _ran(ask, place, planted, [ask.python, *arguments], allowed)
+
+
+def _ran(ask: Ask, place: Path, planted: bool, command: list[str], allowed: tuple[int, ...] = (0,)) -> str:
     done = subprocess.run(
-        [ask.python, *arguments],
+        command,
         env=_environment(ask, place, planted),
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=60 + 20 * ask.budget_s,
+        timeout=120 + 20 * ask.budget_s,
         check=False,
     )
     if done.returncode not in allowed:
@@ -102,160 +128,207 @@ def _needs(ask: Ask, place: Path, module: str) -> None:
         raise Unavailable(f"{module} is not installed for this interpreter; --packages names where it is") from None
 
 
+def _beyond(ask: Ask, ratio: float) -> tuple[str, float]:
+    return ("fail" if ratio > 1 + ask.limit else "pass"), ratio
+
+
 _CALLS = """
 import json, sys, time, work_code
-step, until = work_code.step_of(sys.argv[1]), float(sys.argv[2])
-for _ in range(3): step()
-end, taken = time.perf_counter() + until, []
-while time.perf_counter() < end:
-    start = time.perf_counter_ns(); step(); taken.append(time.perf_counter_ns() - start)
-print(json.dumps(taken))
+until, found = float(sys.argv[1]), {}
+for name in sys.argv[2:]:
+    step, taken = work_code.step_of(name), []
+    for _ in range(3): step()
+    end = time.perf_counter() + until
+    while time.perf_counter() < end:
+        start = time.perf_counter_ns(); step(); taken.append(time.perf_counter_ns() - start)
+    found[name] = taken
+print(json.dumps(found))
 """
 
 
-def _one_after_the_other(ask: Ask, place: Path) -> tuple[str, float | None]:
-    sides = []
-    for planted in (False, True):
-        out = _call(ask, place, planted, ["-c", _CALLS, ask.work, str(ask.budget_s / 2)])
-        sides.append([math.log(v) for v in json.loads(out.splitlines()[-1])])
-    a, b = sides
-    change = statistics.fmean(b) - statistics.fmean(a)
-    error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
-    reach = t_point(0.05, min(len(a), len(b)) - 1) * error
-    tau = math.log1p(ask.limit)
-    verdict = "pass" if change + reach <= tau else "fail" if change - reach > tau else "inconclusive"
-    return verdict, math.exp(change)
+def _one_after_the_other(ask: Ask, place: Path) -> Answers:
+    sides = [
+        json.loads(_call(ask, place, planted, ["-c", _CALLS, str(ask.each_s), *ask.works]).splitlines()[-1])
+        for planted in (False, True)
+    ]
+    answers: Answers = {}
+    for work in ask.works:
+        a, b = ([math.log(v) for v in side[work]] for side in sides)
+        change = statistics.fmean(b) - statistics.fmean(a)
+        error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
+        reach = t_point(0.05, min(len(a), len(b)) - 1) * error
+        tau = math.log1p(ask.limit)
+        verdict = "pass" if change + reach <= tau else "fail" if change - reach > tau else "inconclusive"
+        answers[work] = verdict, math.exp(change)
+    return answers
 
 
 _TIMER = """
 import json, sys, work_code, torch.utils.benchmark as benchmark
-timer = benchmark.Timer("step()", globals={"step": work_code.step_of(sys.argv[1])}, num_threads=1)
-found = timer.blocked_autorange(min_run_time=float(sys.argv[2]))
-print(json.dumps([found.median, found._p25, found._p75]))
+found = {}
+for name in sys.argv[2:]:
+    timer = benchmark.Timer("step()", globals={"step": work_code.step_of(name)}, num_threads=1)
+    one = timer.blocked_autorange(min_run_time=float(sys.argv[1]))
+    found[name] = [one.median, one._p25, one._p75]
+print(json.dumps(found))
 """
 
 
-def _torch_benchmark(ask: Ask, place: Path) -> tuple[str, float | None]:
-    a, b = (
-        json.loads(_call(ask, place, planted, ["-c", _TIMER, ask.work, str(ask.budget_s / 2)]).splitlines()[-1])
+def _timer_sides(ask: Ask, place: Path, seconds: float) -> list[dict[str, list[float]]]:
+    return [
+        json.loads(_call(ask, place, planted, ["-c", _TIMER, str(seconds), *ask.works]).splitlines()[-1])
         for planted in (False, True)
-    )
-    ratio = b[0] / a[0]
-    if ratio <= 1 + ask.limit:
-        return "pass", ratio
-    return ("fail" if b[1] > a[2] else "inconclusive"), ratio
+    ]
+
+
+def _timer_default(ask: Ask, place: Path) -> Answers:
+    a, b = _timer_sides(ask, place, 0.2)
+    return {work: _beyond(ask, b[work][0] / a[work][0]) for work in ask.works}
+
+
+def _timer_best(ask: Ask, place: Path) -> Answers:
+    a, b = _timer_sides(ask, place, ask.each_s)
+    answers: Answers = {}
+    for work in ask.works:
+        verdict, ratio = _beyond(ask, b[work][0] / a[work][0])
+        apart = b[work][1] > a[work][2]
+        answers[work] = "inconclusive" if verdict == "fail" and not apart else verdict, ratio
+    return answers
 
 
 _PYTEST = """
-import work_code
-def test_step(benchmark):
-    benchmark(work_code.step_of({work!r}))
+import pytest, work_code
+@pytest.mark.parametrize("name", {works!r})
+def test_step(benchmark, name):
+    benchmark(work_code.step_of(name))
 """
 
 
-def _pytest_benchmark(ask: Ask, place: Path) -> tuple[str, float | None]:
+def _pytest_benchmark(ask: Ask, place: Path, settings: list[str]) -> Answers:
     _needs(ask, place, "pytest_benchmark")
-    (place / "test_step.py").write_text(_PYTEST.format(work=ask.work), encoding="utf-8")
-    common = [
-        "-m",
-        "pytest",
-        "-q",
-        "test_step.py",
-        "-p",
-        "no:cacheprovider",
-        f"--benchmark-max-time={ask.budget_s / 2}",
-    ]
+    (place / "test_step.py").write_text(_PYTEST.format(works=list(ask.works)), encoding="utf-8")
+    common = ["-m", "pytest", "-q", "test_step.py", "-p", "no:cacheprovider", *settings]
     _call(ask, place, False, [*common, "--benchmark-save=a"])
     fail = f"--benchmark-compare-fail=median:{ask.limit * 100:g}%"
     out = _call(ask, place, True, [*common, "--benchmark-compare=0001", fail, "--benchmark-save=b"], (0, 1))
     medians = [
-        json.loads(path.read_text(encoding="utf-8"))["benchmarks"][0]["stats"]["median"]
+        {one["params"]["name"]: one["stats"]["median"] for one in json.loads(path.read_text("utf-8"))["benchmarks"]}
         for path in sorted(place.glob(".benchmarks/*/*.json"))
     ]
-    return ("fail" if "regress" in out.lower() else "pass"), medians[1] / medians[0]
+    answers: Answers = {}
+    for work in ask.works:
+        named = re.search(
+            rf"test_step\[{re.escape(work)}\][^\n]*(has failed|regress)|\[{re.escape(work)}\] \(.*failed", out
+        )
+        ratio = medians[1][work] / medians[0][work]
+        answers[work] = ("fail" if named else _beyond(ask, ratio)[0]), ratio
+    return answers
+
+
+def _pytest_default(ask: Ask, place: Path) -> Answers:
+    return _pytest_benchmark(ask, place, [])
+
+
+def _pytest_best(ask: Ask, place: Path) -> Answers:
+    long = f"--benchmark-max-time={ask.each_s}"
+    return _pytest_benchmark(ask, place, [long, "--benchmark-disable-gc", "--benchmark-warmup=on"])
 
 
 _PYPERF = """
 import pyperf, work_code
-name = {work!r}
 runner = pyperf.Runner(processes={processes}, values=3, warmups=1)
 runner.argparser.set_defaults(inherit_environ=["BENCH_SLOWER", "BENCH_TAIL", "OMP_NUM_THREADS", "PYTHONPATH"])
-runner.bench_func(name, work_code.step_of(name))
+for name in {works!r}:
+    runner.bench_func(name, work_code.step_of(name))
 """
 
 
-def _pyperf(ask: Ask, place: Path) -> tuple[str, float | None]:
+def _pyperf(ask: Ask, place: Path) -> Answers:
     _needs(ask, place, "pyperf")
-    processes = max(2, int(ask.budget_s / 2 / 5.0))  # a process costs about five seconds of imports and calibration
-    (place / "bench.py").write_text(_PYPERF.format(work=ask.work, processes=processes), encoding="utf-8")
+    processes = max(2, int(ask.budget_s / 2 / len(ask.works) / (START_S + 1.0)) - 1)  # one more calibrates each work
+    (place / "bench.py").write_text(_PYPERF.format(works=list(ask.works), processes=processes), encoding="utf-8")
+    core = [f"--affinity={max(os.sched_getaffinity(0))}"] if hasattr(os, "sched_getaffinity") else []
     for name, planted in (("a", False), ("b", True)):
-        _call(ask, place, planted, ["bench.py", "-q", "-o", f"{name}.json"])
-    out = _call(ask, place, False, ["-m", "pyperf", "compare_to", "a.json", "b.json"])
-    means = [_pyperf_mean(place / f"{name}.json") for name in ("a", "b")]
-    slower = re.search(r"([0-9.]+)x slower", out)
-    return ("fail" if slower and float(slower.group(1)) > 1 + ask.limit else "pass"), means[1] / means[0]
+        _call(ask, place, planted, ["bench.py", "-q", *core, "-o", f"{name}.json"])
+    least = f"--min-speed={ask.limit * 100:g}"
+    out = _call(ask, place, False, ["-m", "pyperf", "compare_to", "a.json", "b.json", "--table", least])
+    a, b = (_pyperf_means(place / f"{name}.json") for name in ("a", "b"))
+    slower = {work for work in ask.works if re.search(rf"\b{work}\b.*x slower", out)}
+    return {work: ("fail" if work in slower else "pass", b[work] / a[work]) for work in ask.works}
 
 
-def _pyperf_mean(path: Path) -> float:
+def _pyperf_means(path: Path) -> dict[str, float]:
     held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return statistics.fmean(v for one in held["benchmarks"][0]["runs"] for v in one.get("values", []))
+    only = held["benchmarks"][0].get("metadata", {}) | held.get("metadata", {})
+    return {
+        one.get("metadata", only).get("name", only.get("name")): statistics.fmean(
+            v for r in one["runs"] for v in r.get("values", [])
+        )
+        for one in held["benchmarks"]
+    }
 
 
 _HYPERFINE = "import sys, work_code; step = work_code.step_of(sys.argv[1]); [step() for _ in range(int(sys.argv[2]))]"
+_CALLS_OF = {"attention": 2000, "training_step": 300, "small_operators": 5000}
 
 
-def _hyperfine(ask: Ask, place: Path) -> tuple[str, float | None]:
+def _hyperfine(ask: Ask, place: Path) -> Answers:
     program = shutil.which("hyperfine")
     if program is None:
         raise Unavailable("hyperfine is not on PATH")
-    calls = {"attention": 2000, "training_step": 300, "small_operators": 5000}[ask.work]
-    runs = max(2, int(ask.budget_s / 2 / 5.0))
-    means = []
+    runs = max(2, int(ask.budget_s / 2 / len(ask.works) / (START_S + 1.5)) - 1)  # one more warms the cache of files
+    means: list[dict[str, float]] = []
     for name, planted in (("a", False), ("b", True)):
-        command = f"{ask.python} -c '{_HYPERFINE}' {ask.work} {calls}"
-        done = subprocess.run(
-            [program, "--warmup", "1", "--runs", str(runs), "--export-json", f"{name}.json", command],
-            env=_environment(ask, place, planted),
-            cwd=place,
-            capture_output=True,
-            text=True,
-            timeout=60 + 20 * ask.budget_s,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise Unavailable(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "hyperfine failed")
-        means.append(json.loads((place / f"{name}.json").read_text(encoding="utf-8"))["results"][0]["mean"])
-    return ("fail" if means[1] / means[0] > 1 + ask.limit else "pass"), means[1] / means[0]
+        commands = [f"{ask.python} -c '{_HYPERFINE}' {work} {_CALLS_OF[work]}" for work in ask.works]
+        settings = ["--warmup", "1", "--runs", str(runs), "--export-json", f"{name}.json"]
+        _ran(ask, place, planted, [program, *settings, *commands])
+        held = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))["results"]
+        means.append({work: one["mean"] for work, one in zip(ask.works, held, strict=True)})
+    return {work: _beyond(ask, means[1][work] / means[0][work]) for work in ask.works}
 
 
 _ASV = """
 import work_code
-step = work_code.step_of({work!r})
-def time_step():
-    step()
+def time_step(name):
+    STEPS[name]()
+STEPS = {{name: work_code.step_of(name) for name in {works!r}}}
+time_step.params = {works!r}
+time_step.param_names = ["name"]
 """
 
 
-def _asv(ask: Ask, place: Path) -> tuple[str, float | None]:
+def _asv(ask: Ask, place: Path, attributes: str, settings: list[str]) -> Answers:
     """asv compares commits: two empty ones stand for the two sides, and the environment is an existing one."""
     _needs(ask, place, "asv")
     (place / "benchmarks").mkdir()
     (place / "benchmarks" / "__init__.py").write_text("", encoding="utf-8")
-    (place / "benchmarks" / "bench.py").write_text(_ASV.format(work=ask.work), encoding="utf-8")
-    settings = {"version": 1, "project": "bench", "repo": ".", "environment_type": "existing", "branches": ["main"]}
-    (place / "asv.conf.json").write_text(json.dumps(settings), encoding="utf-8")
+    code = _ASV.format(works=list(ask.works)) + attributes
+    (place / "benchmarks" / "bench.py").write_text(code, encoding="utf-8")
+    described = {"version": 1, "project": "bench", "repo": ".", "environment_type": "existing", "branches": ["main"]}
+    (place / "asv.conf.json").write_text(json.dumps(described), encoding="utf-8")
     commits = [_git(place, side) for side in ("a", "b")]
     asv = ["-c", "import sys; from asv.main import main; sys.exit(main())"]
     _call(ask, place, False, [*asv, "machine", "--yes", "--machine", "here"])
     for commit, planted in zip(commits, (False, True), strict=True):
         existing = ["-E", f"existing:{ask.python}", "--machine", "here", "--set-commit-hash", commit]
-        _call(ask, place, planted, [*asv, "run", *existing])
+        _call(ask, place, planted, [*asv, "run", *existing, *settings])
     factor = ["--factor", repr(1 + ask.limit), "--machine", "here"]
     out = _call(ask, place, False, [*asv, "compare", *factor, *commits], (0, 1))
-    row = re.search(r"^\|\s*([+x!-]?)\s*\|[^|]*\|[^|]*\|\s*~?([0-9.]+)\s*\|.*time_step", out, re.MULTILINE)
-    if row is None:
-        raise Unavailable(f"asv compare gave no row: {out.strip()[-200:]}")
-    return ("fail" if row.group(1) == "+" else "pass"), float(row.group(2))
+    answers: Answers = {}
+    for work in ask.works:
+        row = re.search(rf"^\|\s*([+x!-]?)\s*\|[^|]*\|[^|]*\|\s*~?([0-9.]+)\s*\|.*{work}", out, re.MULTILINE)
+        if row is None:
+            raise Unavailable(f"asv compare gave no row of {work}: {out.strip()[-200:]}")
+        answers[work] = ("fail" if row.group(1) == "+" else "pass"), float(row.group(2))
+    return answers
+
+
+def _asv_default(ask: Ask, place: Path) -> Answers:
+    return _asv(ask, place, "", [])
+
+
+def _asv_best(ask: Ask, place: Path) -> Answers:
+    return _asv(ask, place, "time_step.rounds = 4\ntime_step.sample_time = 0.05\n", ["--interleave-rounds"])
 
 
 def _git(place: Path, message: str) -> str:
@@ -272,11 +345,30 @@ def _git(place: Path, message: str) -> str:
     return git("rev-parse", "HEAD")
 
 
-PEERS: dict[str, Callable[[Ask, Path], tuple[str, float | None]]] = {
+PEERS: dict[str, Callable[[Ask, Path], Answers]] = {
     "a then b": _one_after_the_other,
-    "torch.utils.benchmark": _torch_benchmark,
-    "pytest-benchmark": _pytest_benchmark,
+    "torch.utils.benchmark, default": _timer_default,
+    "torch.utils.benchmark, best": _timer_best,
+    "pytest-benchmark, default": _pytest_default,
+    "pytest-benchmark, best": _pytest_best,
     "pyperf": _pyperf,
     "hyperfine": _hyperfine,
-    "asv": _asv,
+    "asv, default": _asv_default,
+    "asv, best": _asv_best,
 }
+
+
+def versions(python: str, packages: str | None) -> dict[str, str]:
+    """Who is asked, with the version that is installed; "not installed" for who is not."""
+    code = (
+        "import importlib.metadata as m, sys\n"
+        "for name in ('torch', 'pytest-benchmark', 'pyperf', 'asv'):\n"
+        "    try: print(name, m.version(name))\n"
+        "    except m.PackageNotFoundError: print(name, 'not installed')\n"
+    )
+    env = {"PATH": os.environ.get("PATH", ""), **({"PYTHONPATH": packages} if packages else {})}
+    done = subprocess.run([python, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=120)
+    found = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    program = shutil.which("hyperfine")
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout if program else ""
+    return {**found, "hyperfine": told.split()[-1] if told else "not installed", "python": sys.version.split()[0]}

@@ -2,6 +2,7 @@
 
 Asks the emitted harness's own workers, in the order in which its driver asks them: a new layout, a warm-up, short
 blocks of both sides in random order on one core. Every pair times every work, plain and with each planted change.
+What is kept of a pair is what the driver makes of it: one figure a work, metric and planted change.
 """
 
 from __future__ import annotations
@@ -21,19 +22,27 @@ from torchspec.bench import plan as plans
 from torchspec.emit.bundle import emit
 from torchspec.harness.environ import worker_environment
 from torchspec.harness.measure import block_shape
+from torchspec.harness.sequential import pair_ratio
 from torchspec.harness.supervise import Worker
 
 PADDING_BYTES = 1 << 18
 LIMIT_S = 300.0
 
 
+METRICS = ("latency.p50", "latency.p95")
+
+
 @dataclass(frozen=True, slots=True)
 class PairOf:
-    """One pair's rounds: work -> planted ratio -> builds of rounds {"a_ns", "b_ns"}; and how long the pair took."""
+    """One pair's log ratios (work -> metric -> planted ratio -> figure), and how long the pair took.
 
-    rounds: dict[str, dict[float, list[list[dict[str, Any]]]]]
+    `timed_s` is the time inside timed calls, `load` that of the machine when the pair ended.
+    """
+
+    ratios: dict[str, dict[str, dict[float, float]]]
     seconds: float
     timed_s: float
+    load: float | None = None
 
 
 class Pool:
@@ -59,7 +68,7 @@ class Pool:
 
     @contextlib.contextmanager
     def worker(self, side: str, extra: dict[str, str] | None = None) -> Iterator[Worker]:
-        """A fresh worker on the last usable core, ended afterwards."""
+        """A fresh worker that has not been asked anything yet, ended afterwards."""
         self.started += 1
         place = self.folder / f"w{self.started}"
         place.mkdir()
@@ -67,33 +76,48 @@ class Pool:
         told = {"team": str(self.team), "digests": {}}
         worker = Worker(self.python, self.harness, side, told, env, place / "log", place)
         try:
-            worker.ask("hello", LIMIT_S)
-            if hasattr(os, "sched_getaffinity"):
-                worker.ask("pin", LIMIT_S, cores=[max(os.sched_getaffinity(0))])
             yield worker
         finally:
             worker.close()
             shutil.rmtree(place, ignore_errors=True)
 
+    @staticmethod
+    def pin(worker: Worker) -> None:
+        """Onto the last usable core, where the system has such a thing."""
+        if hasattr(os, "sched_getaffinity"):
+            worker.ask("pin", LIMIT_S, cores=[max(os.sched_getaffinity(0))])
+
     def _freeze(self) -> None:
         with self.worker("baseline") as worker:
+            worker.ask("hello", LIMIT_S)
             for work in plans.WORKS:
                 worker.ask("freeze", LIMIT_S, cell=work, path=str(self.folder / f"{work}.pt"))
 
     def pair(self, plants: Sequence[float], tail: int = 0) -> PairOf:
         """One pair of fresh workers. `tail` makes one call in that many of b three times as long."""
         begin = time.monotonic()
-        found: dict[str, dict[float, list[list[dict[str, Any]]]]] = {}
+        ratios: dict[str, dict[str, dict[float, float]]] = {}
         timed = 0.0
         extra = {"BENCH_TAIL": str(tail)} if tail else {}
         with self.worker("baseline") as a, self.worker("candidate", extra) as b:
+            for worker in (a, b):  # both import at the same time, as in a run
+                worker.send("hello")
+            for worker in (a, b):
+                worker.receive(LIMIT_S)
+                self.pin(worker)
             for work in plans.WORKS:
-                held, spent = self._work(a, b, work, sorted(plants))
-                found[work] = held
+                held, spent = self.rounds_of(a, b, work, sorted(plants))
+                ratios[work] = {metric: self._figures(metric, held) for metric in METRICS}
                 timed += spent
-        return PairOf(found, time.monotonic() - begin, timed)
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        return PairOf(ratios, time.monotonic() - begin, timed, load)
 
-    def _work(
+    @staticmethod
+    def _figures(metric: str, held: dict[float, list[list[dict[str, Any]]]]) -> dict[float, float]:
+        found = {planted: pair_ratio(metric, builds) for planted, builds in held.items()}
+        return {planted: value for planted, value in found.items() if value is not None}
+
+    def rounds_of(
         self, a: Worker, b: Worker, work: str, plants: list[float]
     ) -> tuple[dict[float, list[list[dict[str, Any]]]], float]:
         frozen = str(self.folder / f"{work}.pt")

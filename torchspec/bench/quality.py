@@ -1,7 +1,8 @@
 """`torchspec bench quality`: measures, asks every design, and writes the table, the picture and all answers.
 
 The tool's own method takes its pairs from a pool that is measured once for every truth: a planted change lies in blocks
-beside the plain ones. Peers are asked one comparison at a time, for as long as the tool's own took on average.
+beside the plain ones. Peers are asked about the same works in between, each for as long as `peer_s`. What was measured
+is kept step by step, so that a run that was stopped, or that was given a part of the time, goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -13,43 +14,70 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from torchspec.bench import ours, peers, report
 from torchspec.bench import plan as plans
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, rates
+from torchspec.harness.environ import cpu_model, usable_cores
 
 TAIL = 12  # one call in twelve takes three times as long
+TAILED = f"one call in {TAIL} three times as long"
+BUSY = "two busy neighbours"
+KEPT = "quality.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to measure. `pairs` for each of the conditions; `asked` comparisons of each peer, work and truth."""
+    """What to measure. `pairs` for each of the conditions; `asked` questions to each peer and truth."""
 
     python: str
     out: Path
     pairs: int = 60
-    tail_pairs: int = 30
-    busy_pairs: int = 30
-    asked: int = 5
+    tail_pairs: int = 16
+    busy_pairs: int = 16
+    asked: int = 2
     peers: tuple[str, ...] = tuple(peers.PEERS)
     packages: str | None = None
     limit: float = 0.03
     plants: tuple[float, ...] = (0.03, 0.05, 0.10)
+    peer_truths: tuple[float, ...] = (0.0, 0.05)
+    peer_s: float = 30.0
     min_pairs: int = 3
     max_pairs: int = 8
     builds: int = 4
     rounds: int = 10
     block_ms: float = 10.0
     seed: int = 1
+    for_s: float | None = None
+
+    def described(self) -> dict[str, Any]:
+        """What makes two runs one: everything but where it is written and for how long."""
+        held = asdict(self)
+        return json.loads(json.dumps({k: v for k, v in held.items() if k not in ("out", "for_s", "packages")}))  # type: ignore[no-any-return]
+
+
+class OtherRun(Exception):
+    """The folder holds what was measured with other options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to measure: a pair under a condition, or a question to a peer."""
+
+    key: str
+    condition: str = "quiet"
+    peer: str | None = None
+    planted: float = 0.0
 
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """`count` processes that use their cores without pause, for as long as the block lasts."""
+    """`count` processes that use the cores of this one without pause, for as long as the block lasts."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -59,32 +87,140 @@ def neighbours(count: int) -> Iterator[None]:
             process.wait()
 
 
-def run(options: Options, say: Callable[[str], None]) -> str:
-    """Measures everything and writes `quality.md`, `quality.svg` and `quality.json` below `options.out`."""
+def steps(options: Options) -> list[Step]:
+    """Everything in the order in which it is measured: quiet pairs between the questions to peers, so that both meet
+    the same moods of the machine; then the tail and the busy neighbours."""
+    found: list[Step] = []
+    parts = max(1, options.asked)
+    for part in range(parts):
+        found += [Step(f"quiet {number}") for number in range(part, options.pairs, parts)]
+        if options.asked:
+            found += [
+                Step(f"{name} {planted:g} {part}", "quiet", name, planted)
+                for planted in options.peer_truths
+                for name in options.peers
+            ]
+    found += [Step(f"tail {number}", TAILED) for number in range(options.tail_pairs)]
+    return [*found, *(Step(f"busy {number}", BUSY) for number in range(options.busy_pairs))]
+
+
+class Kept:
+    """What was measured, a JSON line a step, in the folder of the results."""
+
+    def __init__(self, options: Options) -> None:
+        self.path = options.out / KEPT
+        options.out.mkdir(parents=True, exist_ok=True)
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        held = [json.loads(line) for line in lines]
+        if held and held[0]["options"] != options.described():
+            raise OtherRun(str(self.path))
+        self.steps: dict[str, dict[str, Any]] = {one["key"]: one for one in held if "key" in one}
+        self.pieces: list[dict[str, Any]] = [one for one in held if "begun" in one]
+        if not held:
+            self._add({"options": options.described()})
+
+    def _add(self, line: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+    def piece(self) -> None:
+        """A new piece of the run begins."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.pieces.append({"begun": now, "cores": len(usable_cores())})
+        self._add(self.pieces[-1])
+
+    def step(self, key: str, found: dict[str, Any]) -> None:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.steps[key] = {"key": key, "at": at, **found}
+        self._add(self.steps[key])
+
+    def pairs(self, begin: str) -> list[PairOf]:
+        """The pairs whose key begins so, in the order measured."""
+        return [_pair(one) for key, one in self.steps.items() if key.startswith(begin) and "ratios" in one]
+
+
+def _pair(held: dict[str, Any]) -> PairOf:
+    ratios = {
+        work: {metric: {float(p): v for p, v in figures.items()} for metric, figures in metrics.items()}
+        for work, metrics in held["ratios"].items()
+    }
+    return PairOf(ratios, held["seconds"], held["timed_s"], held["load"])
+
+
+def run(options: Options, say: Callable[[str], None]) -> str | None:
+    """Measures what is open, for `for_s` seconds at most; the table when everything is measured, else None.
+
+    Writes `quality.md`, `quality.svg` and `quality.json` below `options.out`. Raises OtherRun.
+    """
+    kept = Kept(options)
+    open_steps = [step for step in steps(options) if step.key not in kept.steps]
+    if open_steps:
+        kept.piece()
+        left = _measure(options, kept, open_steps, say)
+        if left:
+            say(f"{left} of {len(steps(options))} steps are left: the same command goes on")
+            return None
+    return written(options, kept)
+
+
+def _measure(options: Options, kept: Kept, open_steps: list[Step], say: Callable[[str], None]) -> int:
+    """How many steps are left."""
     begin = time.monotonic()
-    answers: list[Answer] = []
-    pool = Pool(
-        options.python, builds=options.builds, rounds=options.rounds, block_ms=options.block_ms, seed=options.seed
-    )
-    shares: list[float] = []
+    pool: Pool | None = None
+    missing = {one["peer"] for one in kept.steps.values() if one.get("missing")}
     try:
-        quiet = _measured(pool, options.pairs, options.plants, 0, "quiet", say, shares)
-        answers += _ours(options, quiet, "quiet", (0.0, *options.plants), "latency.p50")
-        answers += _ours(options, quiet, "quiet", (0.0,), "latency.p95")
-        tail = _measured(pool, options.tail_pairs, (), TAIL, "tail", say, shares)
-        for metric in ("latency.p50", "latency.p95"):
-            answers += _ours(options, tail, f"one call in {TAIL} three times as long", (0.0,), metric)
-        with neighbours(2):
-            busy = _measured(pool, options.busy_pairs, options.plants, 0, "two busy neighbours", say, shares)
-        answers += _ours(options, busy, "two busy neighbours", (0.0, *options.plants), "latency.p50")
+        for place, step in enumerate(open_steps):
+            if options.for_s is not None and time.monotonic() - begin >= options.for_s:
+                return len(open_steps) - place
+            if step.peer is not None:
+                if step.peer not in missing:
+                    found = _asked(options, step)
+                    if found.get("missing"):
+                        missing.add(step.peer)
+                    kept.step(step.key, found)
+                    say(f"{step.key}: {found.get('missing') or format(found['seconds'], '.1f') + ' s'}")
+                else:
+                    kept.step(step.key, {"peer": step.peer, "missing": "as before"})
+                continue
+            pool = pool or Pool(
+                options.python,
+                builds=options.builds,
+                rounds=options.rounds,
+                block_ms=options.block_ms,
+                seed=options.seed + len(kept.pieces),
+            )
+            tail = TAIL if step.condition == TAILED else 0
+            with neighbours(2 if step.condition == BUSY else 0):
+                pair = pool.pair(() if tail else options.plants, tail)
+            kept.step(step.key, asdict(pair))
+            say(f"{step.key}: {pair.seconds:.1f} s")
     finally:
-        pool.close()
-    missing = _peers(options, answers, say)
-    setting = _setting(options, time.monotonic() - begin, shares)
+        if pool is not None:
+            pool.close()
+    return 0
+
+
+def _asked(options: Options, step: Step) -> dict[str, Any]:
+    assert step.peer is not None
+    ask = peers.Ask(options.python, options.packages, plans.WORKS, step.planted, options.limit, options.peer_s)
+    held = {"peer": step.peer, "planted": step.planted}
+    try:
+        told = peers.run(step.peer, ask)
+    except (peers.Unavailable, subprocess.TimeoutExpired) as reason:
+        return {**held, "missing": str(reason)}
+    return {**held, "answers": told.answers, "seconds": told.seconds}
+
+
+def written(options: Options, kept: Kept) -> str:
+    """The table, of what was kept alone; all three files are written."""
+    answers = [*_own(options, kept), *_theirs(kept)]
     found = rates(answers)
+    missing = {one["peer"]: one["missing"] for one in reversed(kept.steps.values()) if one.get("missing")}
     how = {"torchspec": "pairs of fresh workers as the driver takes them", **peers.HOW}
-    text = report.table(found, missing, setting, how)
-    options.out.mkdir(parents=True, exist_ok=True)
+    setting = _setting(options, kept)
+    equal = kept.pairs("quiet ")
+    different = {work: ours.called_different(equal, work, "latency.p50", options.min_pairs) for work in plans.WORKS}
+    text = report.table(found, missing, setting, how, different, options.min_pairs)
     (options.out / "quality.md").write_text(text, encoding="utf-8")
     (options.out / "quality.svg").write_text(report.picture(found), encoding="utf-8")
     held = {"setting": setting, "missing": missing, "answers": [asdict(a) for a in answers]}
@@ -92,79 +228,74 @@ def run(options: Options, say: Callable[[str], None]) -> str:
     return text
 
 
-def _measured(
-    pool: Pool,
-    count: int,
-    plants: Sequence[float],
-    tail: int,
-    name: str,
-    say: Callable[[str], None],
-    shares: list[float],
-) -> list[PairOf]:
-    found = []
-    for number in range(count):
-        found.append(pool.pair(plants, tail))
-        shares.append(found[-1].timed_s / found[-1].seconds)
-        say(f"{name}: pair {number + 1} of {count} in {found[-1].seconds:.1f} s")
-    return found
-
-
-def _ours(
-    options: Options, pool: Sequence[PairOf], condition: str, plants: Sequence[float], metric: str
-) -> list[Answer]:
-    found = []
-    for planted in plants:
-        for work in plans.WORKS:
-            found += ours.comparisons(
-                pool,
-                work,
-                metric,
-                planted,
-                options.limit,
-                condition=condition,
-                truth=1.0 + planted,
-                min_pairs=options.min_pairs,
-                max_pairs=options.max_pairs,
-            )
-    return found
-
-
-def _peers(options: Options, answers: list[Answer], say: Callable[[str], None]) -> dict[str, str]:
-    """Asks the peers and appends their answers; gives who could not be asked, and why."""
-    own = [a.seconds for a in answers if a.design == "torchspec" and a.condition == "quiet"]
-    budget = max(10.0, sum(own) / len(own)) if own else 30.0
-    missing: dict[str, str] = {}
-    for name in options.peers:
-        for planted in (0.0, *options.plants):
+def _own(options: Options, kept: Kept) -> list[Answer]:
+    quiet, tail, busy = kept.pairs("quiet "), kept.pairs("tail "), kept.pairs("busy ")
+    every = (0.0, *options.plants)
+    asked = [(quiet, "quiet", every, "latency.p50"), (quiet, "quiet", (0.0,), "latency.p95")]
+    asked += [(tail, TAILED, (0.0,), metric) for metric in ("latency.p50", "latency.p95")]
+    asked += [(busy, BUSY, every, "latency.p50")]
+    found: list[Answer] = []
+    for pool, condition, plants, metric in asked:
+        for planted in plants:
+            truth = 3.0 if condition == TAILED and metric == "latency.p95" else 1.0 + planted
             for work in plans.WORKS:
-                for number in range(options.asked):
-                    if name in missing:
-                        break
-                    say(f"{name}: {work}, {report.told(1 + planted)}, {number + 1} of {options.asked}")
-                    ask = peers.Ask(options.python, options.packages, work, planted, options.limit, budget)
-                    try:
-                        told = peers.run(name, ask)
-                    except (peers.Unavailable, subprocess.TimeoutExpired) as reason:
-                        missing[name] = str(reason)
-                        break
-                    answers.append(
-                        Answer(
-                            name, work, "latency.p50", "quiet", 1.0 + planted, told.verdict, told.ratio, told.seconds
-                        )
-                    )
-    return missing
+                found += ours.comparisons(
+                    pool,
+                    work,
+                    metric,
+                    planted,
+                    options.limit,
+                    condition=condition,
+                    truth=truth,
+                    min_pairs=options.min_pairs,
+                    max_pairs=options.max_pairs,
+                )
+    return found
 
 
-def _setting(options: Options, seconds: float, shares: Sequence[float]) -> dict[str, str]:
-    load = os.getloadavg() if hasattr(os, "getloadavg") else (float("nan"),) * 3
+def _theirs(kept: Kept) -> list[Answer]:
+    return [
+        Answer(
+            one["peer"],
+            work,
+            "its own",
+            "quiet",
+            1.0 + one["planted"],
+            verdict,
+            ratio,
+            one["seconds"] / len(one["answers"]),
+            None,
+            one["seconds"],
+        )
+        for one in kept.steps.values()
+        for work, (verdict, ratio) in one.get("answers", {}).items()
+    ]
+
+
+def _setting(options: Options, kept: Kept) -> dict[str, str]:
+    pairs = [pair for name in ("quiet ", "tail ", "busy ") for pair in kept.pairs(name)]
+    loads = sorted(pair.load for pair in kept.pairs("quiet ") if pair.load is not None)
+    shares = [pair.timed_s / pair.seconds for pair in kept.pairs("quiet ")]
+    spent = sum(one.get("seconds", 0.0) for one in kept.steps.values())
+    ends = [one["at"] for one in kept.steps.values()]
+    cores = sorted({one["cores"] for one in kept.pieces})
+    tools = peers.versions(options.python, options.packages)
     return {
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "load at the end": f"{load[0]:.1f}",
+        "measured": f"{kept.pieces[0]['begun']} to {max(ends)}, {len(kept.pieces)} pieces" if ends else "nothing",
+        "machine": f"{platform.system()} {platform.machine()}, {cpu_model()}, {os.cpu_count()} cores, of which "
+        f"{' or '.join(map(str, cores))} could be used",
+        "load during the quiet pairs": f"{loads[0]:.1f} to {loads[-1]:.1f}, median {loads[len(loads) // 2]:.1f}"
+        if loads
+        else "not told",
+        "versions": ", ".join(f"{name} {version}" for name, version in tools.items()),
         "limit": f"growth <= {options.limit * 100:g} %",
-        "pairs": f"{options.pairs} quiet, {options.tail_pairs} tail, {options.busy_pairs} with busy neighbours",
+        "pairs": f"{options.pairs} quiet, {options.tail_pairs} with a tail, {options.busy_pairs} with busy neighbours, "
+        f"{sum(p.seconds for p in pairs) / max(1, len(pairs)):.1f} s each for {len(plans.WORKS)} works together",
         "design": f"{options.min_pairs} to {options.max_pairs} pairs, {options.builds} builds, {options.rounds} rounds "
-        f"of {options.block_ms:g} ms",
-        "share of a pair's time inside timed work": f"{sum(shares) / len(shares) * 100:.0f} %" if shares else "none",
-        "seconds in all": f"{seconds:.0f}",
+        f"of {options.block_ms:g} ms; a failure needs as many fresh pairs again",
+        "a peer's time": f"{options.peer_s:g} s for a comparison of all works",
+        "share of a quiet pair's time inside timed work": f"{sum(shares) / len(shares) * 100:.0f} %"
+        if shares
+        else "none",
+        "seconds in all": f"{spent:.0f}",
     }

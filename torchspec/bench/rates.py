@@ -17,7 +17,8 @@ VERDICTS = ("pass", "inconclusive", "fail")
 class Answer:
     """What one design said of one comparison. `truth` is the true ratio of time, 1.0 for equal versions.
 
-    `condition` is "quiet" or what disturbed it; `ratio` the design's own estimate, None where it gives none.
+    `condition` is "quiet" or what disturbed it; `ratio` the design's own estimate, None where it gives none. `seconds`
+    is the cost of this work's answer, `together_s` that of all works that were measured in the same processes.
     """
 
     design: str
@@ -29,6 +30,7 @@ class Answer:
     ratio: float | None
     seconds: float
     pairs: int | None = None
+    together_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,10 @@ class Rate:
     n: int
     shares: dict[str, tuple[float, float, float]]  # verdict -> share, low, high
     seconds: float
+    together_s: float
     pairs: float | None
     error: float | None  # root mean square error of the log ratio
+    within: dict[float, float | None]  # seconds for all works together -> share of right verdicts by then
 
 
 def interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -78,6 +82,16 @@ def _rate(key: tuple[str, str, str, str, float], found: Sequence[Answer]) -> Rat
         n=n,
         shares=shares,
         seconds=sum(one.seconds for one in found) / n,
+        together_s=sum(one.seconds if one.together_s is None else one.together_s for one in found) / n,
         pairs=sum(pairs) / len(pairs) if pairs else None,
         error=math.sqrt(sum(v * v for v in told) / len(told)) if told else None,
+        within={limit: _within(found, limit) for limit in (30.0, 60.0)},
     )
+
+
+def _within(found: Sequence[Answer], limit_s: float) -> float | None:
+    """The share of comparisons that came to the right verdict in that time: pass of equals, fail beyond the limit."""
+    right = "pass" if found[0].truth == 1.0 else "fail"
+    if any(one.together_s is None for one in found):
+        return None
+    return sum(one.verdict == right and (one.together_s or 0.0) <= limit_s for one in found) / len(found)

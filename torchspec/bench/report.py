@@ -24,20 +24,43 @@ def _share(rate: Rate, verdict: str) -> str:
     return f"{share * 100:.0f} % [{low * 100:.0f}, {high * 100:.0f}]"
 
 
-def table(rates: Sequence[Rate], missing: Mapping[str, str], setting: Mapping[str, str], how: Mapping[str, str]) -> str:
-    """The whole result as Markdown: the setting, the rates, who was missing and why, and how each was called."""
+def _within(rate: Rate, limit_s: float) -> str:
+    share = rate.within[limit_s]
+    return "none" if share is None else f"{share * 100:.0f} %"
+
+
+def table(
+    rates: Sequence[Rate],
+    missing: Mapping[str, str],
+    setting: Mapping[str, str],
+    how: Mapping[str, str],
+    different: Mapping[str, tuple[int, int]],
+    of_pairs: int,
+) -> str:
+    """The whole result as Markdown: the setting, the rates, who was missing and why, and how each was called.
+
+    `different` has, for each work, how often of how many `of_pairs` equal pairs were called different at 95 %.
+    """
     out = ["# Decision quality", "", *(f"- {name}: {value}" for name, value in setting.items()), ""]
-    head = (
-        "| design | work | metric | condition | truth | n | pass | inconclusive | fail | rms error | s each | pairs |"
-    )
-    out += [head, "|---|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|"]
+    heads = ["design", "work", "metric", "condition", "truth", "n", "pass", "inconclusive", "fail", "rms error"]
+    heads += ["s together", "pairs", "right in 30 s", "in 60 s"]
+    out += [f"| {' | '.join(heads)} |", "|---|---|---|---|---|" + "---:|" * (len(heads) - 5)]
     for rate in rates:
         error = f"{rate.error * 100:.2f} %" if rate.error is not None else "none given"
         pairs = f"{rate.pairs:.1f}" if rate.pairs is not None else "does not apply"
         cells = [rate.design, rate.work, rate.metric, rate.condition, told(rate.truth), str(rate.n)]
-        cells += [*(_share(rate, verdict) for verdict in VERDICTS), error, f"{rate.seconds:.1f}", pairs]
+        cells += [*(_share(rate, verdict) for verdict in VERDICTS), error, f"{rate.together_s:.1f}", pairs]
+        cells += [_within(rate, limit) for limit in (30.0, 60.0)]
         out.append("| " + " | ".join(cells) + " |")
-    out += ["", 'Shares with exact binomial intervals of 95 %. `fail` at "equal" is a false alarm.', ""]
+    out += [
+        "",
+        'Shares with exact binomial intervals of 95 %. `fail` at "equal" is a false alarm; `right` is pass at',
+        "",
+    ]
+    out[-2] += ' "equal" and fail beyond the limit. `s together` is what all works cost that shared the processes.'
+    if different:
+        said = [f"{work} {hits} of {n}" for work, (hits, n) in different.items()]
+        out += [f'"Different" at 95 %, two-sided, of {of_pairs} equal pairs each: {", ".join(said)}.', ""]
     if missing:
         out += ["Not run:", "", *(f"- {name}: {why}" for name, why in missing.items()), ""]
     out += ["How each was asked:", "", *(f"- {name}: {text}" for name, text in how.items()), ""]

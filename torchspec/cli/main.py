@@ -153,6 +153,15 @@ def build_parser() -> argparse.ArgumentParser:
     ingest.add_argument("folder")
     _add_target(ingest)
 
+    from torchspec.cli.measuring import add_bench
+
+    calibrate = command("calibrate", "measuring", "measure how noisy this machine is for a spec's timed cells")
+    _add_target(calibrate)
+    calibrate.add_argument("--pairs", type=int, default=10, help="equal pairs of workers (default: 10)")
+    calibrate.add_argument("--only", action="append", default=[], metavar="WORKLOAD|CELL", help="these only")
+    calibrate.add_argument("--show", action="store_true", help="measure nothing; say what is known and how old it is")
+    add_bench(command("bench", "measuring", "measure how good the measuring is, beside other tools"))
+
     verify = command("verify", "trust", "recompute everything a memo rests on, and name what does not hold")
     verify.add_argument("memo", help="a memo's folder")
     verify.add_argument("--trust", metavar="CERT", help="certificates that you trust (PEM)")

@@ -95,6 +95,8 @@ class Progress:
             inside = str(event.get("what", "")).startswith(("fresh process", "freezing"))
             lead = f"{self.where}: " if self.where and inside else ""
             self._now(f"{lead}{event.get('what', '')}{side}")
+        elif kind == "calibration":
+            self.line(f"  the noise of {event.get('used', 0)} cells on this machine was measured before")
         elif kind == "left":
             self.left = float(event.get("seconds", 0.0))
         elif kind == "failed":
@@ -110,3 +112,7 @@ class Progress:
         elif kind == "end":
             self.left, self.where = None, ""
             self.clear()
+            timed, pairs, whole = (float(event.get(name) or 0.0) for name in ("timed_s", "pairs_s", "seconds"))
+            if timed and pairs and whole:
+                inside = f"{100 * timed / pairs:.0f} % of the {pairs:.0f} s of pairs"
+                self.line(f"  {100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {inside}")

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .calibrate import calibrate, take_calibration
 from .chain import EvidenceError, Ledger, file_sha256
 from .device import DEVICES, Device
 from .embedded import Embedded
@@ -93,7 +94,10 @@ class Driver:
         status, reason, code = "completed", None, 0
         try:
             self._start_record()
-            self._measure()
+            if "calibrate" in self.context:
+                self._calibrate()
+            else:
+                self._measure()
         except Interrupted as stopped:
             status, reason, code = "interrupted", str(stopped), 130
         except Broken as difference:
@@ -149,17 +153,33 @@ class Driver:
         run = self.run
         done = sum(run.past.ended(cell) for cell in self.cells)
         timed_s = run.timed_ns * 1e-9
-        body = {"status": status, "reason": reason, "wall_s": run.spent_s(), "timed_s": timed_s}
+        spent = {"wall_s": run.spent_s(), "timed_s": timed_s, "pairs_s": run.pairs_s}
+        body = {"status": status, "reason": reason, **spent}
         try:
             run.write("run.end", {**body, "cells": {"done": done, "total": len(self.cells)}})
         except EvidenceError as problem:
             print(f"error: {problem}", file=sys.stderr)
             code = 3
         run.ledger.close()
-        self.progress.event("end", status=status, reason=reason, seconds=round(run.spent_s(), 1))
+        told = {"timed_s": round(timed_s, 1), "pairs_s": round(run.pairs_s, 1)}
+        self.progress.event("end", status=status, reason=reason, seconds=round(run.spent_s(), 1), **told)
         return code
 
     # The stages.
+
+    def _calibrate(self) -> None:
+        """Equal pairs of the baseline alone, as many as the context says."""
+        run = self.run
+        if self.device.cells_type is not None:
+            raise Broken(f"the cells of {self.embedded.backend} are not timed in pairs of workers")
+        hello = self._hello("baseline")
+        if hello is None:
+            raise Broken(f"baseline does not start: {run.past.failures[None, 'baseline'][-1]['error']}")
+        run.environments["baseline"] = hello["environment"]
+        run.write("side.environment", {"side": "baseline", "candidate": self.candidate, **hello["environment"]})
+        if hello["missing"] is not None:
+            raise Broken(hello["missing"])
+        calibrate(run, self.cells, int(self.context["calibrate"]), host())
 
     def _measure(self) -> None:
         run = self.run
@@ -171,6 +191,8 @@ class Driver:
                 for cell in open_cells:
                     run.cell_done(cell, "not_run", missing)
                 return
+            rehearsal.note_rebuilding()
+            take_calibration(run, self.context.get("calibration") or {}, self.cells, host())
         comparisons: list[Comparison] = []
         self.estimate = Estimate(self.progress, self._work_ahead(open_cells))
         if self.device.cells_type is not None:
@@ -211,8 +233,12 @@ class Driver:
     def _time(self, comparisons: list[Comparison]) -> None:
         if not comparisons:
             return
-        pairs = Pairs(self.run, comparisons, self.estimate)
-        for cell, problem in pairs.all().items():
+        begin = time.monotonic()
+        try:
+            ended = Pairs(self.run, comparisons, self.estimate).all()
+        finally:
+            self.run.pairs_s += time.monotonic() - begin
+        for cell, problem in ended.items():
             failures = self.run.past.failures
             if problem is None:
                 self.run.cell_done(cell, "measured", None)

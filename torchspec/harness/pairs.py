@@ -8,6 +8,7 @@ A pair hosts every cell that still needs timing. Within a pair each cell is laid
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from typing import Any
@@ -15,8 +16,8 @@ from typing import Any
 from .measure import FEWEST_ROUNDS, TAIL_SAMPLES, pair_shape
 from .needs import Comparison
 from .progress import Estimate
-from .run import Run, idlest_cores, noise_between, noise_now
-from .sequential import RATES, confirm, decide, series
+from .run import Run, core_use, foreign_share, idlest_cores, noise_between, noise_now
+from .sequential import RATES, confirm, decide, series, spread_of_equals
 from .supervise import Unable, Worker, WorkerFailed
 
 #: Padding before a build, so that its tensors lie elsewhere: up to this many bytes.
@@ -70,6 +71,10 @@ class Sides:
 
     def __init__(self, run: Run, a: str, b: str, purpose: str, caches: dict[str, Any]) -> None:
         self.names = (a, b)
+        #: The share of the pinned cores that other processes took; None where nothing tells, or a side has failed.
+        self.pinned: float | None = None
+        self._before: tuple[int, int, int] | None = None
+        self.cores: list[int] = []
         self.a = run.start(a, f"{purpose}-a", cache=caches[a], timing=True)
         try:
             self.b = run.start(b, f"{purpose}-b", cache=caches[b], timing=True)
@@ -82,8 +87,9 @@ class Sides:
                 worker.send("hello")
             for worker in (self.a, self.b):
                 worker.receive(run.start_timeout_s)
-            cores = idlest_cores(run.embedded.threads)
-            self.both("pin", {"cores": cores}, {"cores": cores})
+            self.cores = idlest_cores(run.embedded.threads)
+            self.both("pin", {"cores": self.cores}, {"cores": self.cores})
+            self._before = self._use()
         except BaseException:
             self.close()
             raise
@@ -92,7 +98,12 @@ class Sides:
         """Asks a, then b. A failure carries the worker, and so the side, that failed."""
         return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
 
+    def _use(self) -> tuple[int, int, int] | None:
+        return core_use(self.cores, [os.getpid(), self.a.process.pid, self.b.process.pid])
+
     def close(self) -> None:
+        if not (self.a.ended or self.b.ended):
+            self.pinned = foreign_share(self._before, self._use())
         self.a.close()
         self.b.close()
 
@@ -205,7 +216,7 @@ class Pairs:
         finally:
             if sides is not None:
                 sides.close()
-        run.write("noise", noise_between(before, noise_now()))
+        run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
         self.estimate.done(pair_weight(len(members)))
 
     def _ready(self, sides: Sides | None, a: str, b: str, stage: str, one: Timed) -> Sides | None:
@@ -304,14 +315,18 @@ class Pairs:
         if build:  # the first one was laid out and warmed when it was opened
             self._lay_out(sides, one)
             sides.both("warm", {"name": "a"}, {"name": "b"})
-        rounds, preempted = [], {"a": 0, "b": 0}
-        for _ in range(one.rounds):
-            order = self.random.choice(("ab", "ba"))
-            taken: dict[str, list[float]] = {}
-            for name in order:
-                taken[name] = self._block(sides, one, name, [], preempted)[0]
-            rounds.append({"order": order, "a_ns": taken["a"], "b_ns": taken["b"]})
-        self._record(one, stage, pair, build, sides.names, rounds, preempted, None)
+        rounds: list[Any] = []
+        preempted = {"a": 0, "b": 0}
+        try:
+            for _ in range(one.rounds):
+                order = self.random.choice(("ab", "ba"))
+                taken: dict[str, list[float]] = {}
+                for name in order:
+                    taken[name] = self._block(sides, one, name, [], preempted)[0]
+                rounds.append({"order": order, "a_ns": taken["a"], "b_ns": taken["b"]})
+        finally:  # a side that fails in the middle takes no whole round with it
+            if rounds:
+                self._record(one, stage, pair, build, sides.names, rounds, preempted, None)
 
     def _block(
         self, sides: Sides, one: Timed, name: str, plants: list[float], preempted: dict[str, int]
@@ -359,19 +374,25 @@ class Pairs:
             if not active:
                 break
             self.run.progress.event("doing", what=f"controls of {len(active)} cells", side="baseline")
-            sides: Sides | None = None
-            try:
-                for one in active:
-                    sides = self._ready(sides, "baseline", "baseline", "control", one)
-                    if sides is not None and not self._control_turn(sides, one):
-                        sides.close()
-                        sides = None
-            finally:
-                if sides is not None:
-                    sides.close()
-            self.estimate.done(pair_weight(len(active)))
+            self.control_pair(active)
         for one in timed:
             self._conclude_control(one)
+
+    def control_pair(self, active: list[Timed]) -> None:
+        """One pair of workers of the baseline, in which each of these cells has its turn."""
+        before = noise_now()
+        sides: Sides | None = None
+        try:
+            for one in active:
+                sides = self._ready(sides, "baseline", "baseline", "control", one)
+                if sides is not None and not self._control_turn(sides, one):
+                    sides.close()
+                    sides = None
+        finally:
+            if sides is not None:
+                sides.close()
+        self.run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
+        self.estimate.done(pair_weight(len(active)))
 
     def _plants(self, one: Timed) -> dict[str, float]:
         """{metric: ratio to plant}."""
@@ -435,7 +456,7 @@ class Pairs:
         same: list[Any] = []
         planted: dict[float, list[Any]] = {plant: [] for plant in plants}
         for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
-            blocks = ["a", "b", "planted"]
+            blocks = ["a", "b", "planted"] if plants else ["a", "b"]
             self.random.shuffle(blocks)
             taken = {
                 block: self._block(
@@ -446,8 +467,8 @@ class Pairs:
             first = blocks.index("a")
             order = "ab" if first < blocks.index("b") else "ba"
             same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})
-            order = "ab" if first < blocks.index("planted") else "ba"
-            for plant, times in zip(plants, taken["planted"], strict=True):
+            order = "ab" if plants and first < blocks.index("planted") else "ba"
+            for plant, times in zip(plants, taken.get("planted", []), strict=True):
                 planted[plant].append({"order": order, "a_ns": taken["a"][0], "b_ns": times})
         self._record(one, "same", pair, build, sides.names, same, preempted, None)
         for plant, rounds in planted.items():
@@ -469,6 +490,7 @@ class Pairs:
                     body = {"cell": one.cell, "candidate": self.run.candidate, "metric": metric, "what": what}
                     self.run.write("control", {**body, "planted": ratio, "timing": seqs, "error": error})
             found = series(metric, gate["limit"], past.pairs(one.cell, one.against, "same"))
-            if found is not None and found[0]:
-                spread = math.sqrt(math.fsum(e * e for e in found[0]) / len(found[0]))
-                one.spreads[metric] = (spread, len(found[0]))
+            equals = found[0] if found is not None else []
+            known = spread_of_equals(equals, self.run.calibration.get((one.cell, metric)))
+            if known is not None:
+                one.spreads[metric] = known

@@ -14,6 +14,15 @@ def seconds_in_words(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
 
 
+def timed_share(end: dict[str, Any]) -> str:
+    """ "; 52 % of 210 s inside timed work, 71 % of the 150 s of pairs": how well a run's time was used."""
+    timed, pairs, whole = (float(end.get(name) or 0.0) for name in ("timed_s", "pairs_s", "seconds"))
+    if timed <= 0.0 or pairs <= 0.0 or whole <= 0.0:
+        return ""
+    share = f"{100 * timed / whole:.0f} % of {whole:.0f} s inside timed work"
+    return f"; {share}, {100 * timed / pairs:.0f} % of the {pairs:.0f} s of pairs"
+
+
 class Progress:
     """Writes events to stdout. `form` is "json" or "text"."""
 
@@ -52,8 +61,12 @@ class Progress:
             return f"  {fields['side']} failed: {fields['error']}"
         if event == "done":
             return f"  {fields['label']}: {fields['status']}" + (f", {fields['reason']}" if fields["reason"] else "")
+        if event == "calibration":
+            refused = [f"  {cell}: not used, {why}" for cell, why in fields["refused"].items()]
+            return "\n".join([f"the noise of {fields['used']} cells was measured before", *refused])
         if event == "end":
-            return f"{fields['status']}" + (f": {fields['reason']}" if fields.get("reason") else "")
+            reason = f": {fields['reason']}" if fields.get("reason") else ""
+            return f"{fields['status']}{reason}{timed_share(fields)}"
         return None
 
     def _left_words(self) -> str:

@@ -30,6 +30,7 @@ class Run:
         self.run = ledger.run
         self.begin = time.monotonic()
         self.timed_ns = 0.0
+        self.pairs_s = 0.0  # spent on pairs of workers, their starts and warm-ups included
         self.clock = "perf_counter_ns"
         self.logs = folder / "logs" / self.run
         self.scratch = folder / "scratch" / self.run
@@ -39,6 +40,8 @@ class Run:
         self.team = folder / "team" / self.embedded.digest[:12]
         self.team_digests = embedded.team_files(self.team)
         self.environments: dict[str, dict[str, Any]] = {}
+        #: (cell, metric) -> (standard deviation between equal pairs, degrees of freedom), measured before this run.
+        self.calibration: dict[tuple[str, str], tuple[float, int]] = {}
         self.workers: list[Worker] = []
         self._started = 0
         self._lock = threading.RLock()
@@ -226,8 +229,34 @@ def noise_now() -> dict[str, Any]:
     return held
 
 
-def noise_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The body of a `noise` record for the time between two `noise_now`."""
+def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int] | None:
+    """Clock ticks so far: of these cores in all, of their work, and of the processes `own`; None: not told here."""
+    total = busy = mine = 0
+    try:
+        for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+            name, *parts = line.split()
+            if name in [f"cpu{core}" for core in cores]:
+                ticks = [int(x) for x in parts[:8]]
+                total += sum(ticks)
+                busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]  # neither idle, nor waiting, nor stolen
+        for pid in own:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+            mine += int(fields[11]) + int(fields[12])
+    except (OSError, ValueError, IndexError):
+        return None
+    return (total, busy, mine) if total else None
+
+
+def foreign_share(before: tuple[int, int, int] | None, after: tuple[int, int, int] | None) -> float | None:
+    """The share of the cores' time between two `core_use` that went to other processes than our own."""
+    if before is None or after is None or after[0] <= before[0]:
+        return None
+    total, busy, mine = (b - a for a, b in zip(before, after, strict=True))
+    return max(0.0, min(1.0, (busy - mine) / total))
+
+
+def noise_between(before: dict[str, Any], after: dict[str, Any], pinned: float | None = None) -> dict[str, Any]:
+    """The body of a `noise` record for the time between two `noise_now`; `pinned` is a `foreign_share`."""
     steal = busy = None
     if "ticks" in before and "ticks" in after:
         passed = [b - a for a, b in zip(before["ticks"], after["ticks"], strict=True)]
@@ -244,7 +273,7 @@ def noise_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, An
         "frequency_mhz": after.get("frequency_mhz"),
         "throttled": throttled,
         "memory_pressure": after.get("memory_pressure"),
-        "others": {"busy_share": busy},
+        "others": {"busy_share": busy, "pinned_share": pinned},
     }
 
 

@@ -232,6 +232,23 @@ def series(metric: str, limit: dict[str, Any], pairs: list[Pair], items: float =
     return None
 
 
+def spread_of_equals(equals: list[float], before: tuple[float, int] | None) -> tuple[float, int] | None:
+    """The spread between equal pairs, known to have no mean: (standard deviation, degrees of freedom); None: unknown.
+
+    `equals` are this run's own, `before` a calibration. Both count where they agree; where this run is noisier than it
+    was calibrated for, only its own do.
+    """
+    n = len(equals)
+    square = math.fsum(e * e for e in equals) / n if n else 0.0
+    if before is not None and before[0] > 0 and before[1] > 0:
+        s0, n0 = before
+        if n == 0:
+            return before
+        if f_tail(square / (s0 * s0), n, n0) >= NOISIER:
+            return math.sqrt((n0 * s0 * s0 + n * square) / (n0 + n)), n0 + n
+    return (math.sqrt(square), n) if square > 0 else None
+
+
 def bounds(estimates: list[float], level: float, s0: float | None = None, n0: int = 0) -> tuple[float, float, float]:
     """Mean over pairs with its one-sided lower and upper bound at `level`; infinite with fewer than two pairs.
 

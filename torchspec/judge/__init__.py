@@ -20,13 +20,13 @@ def judge(
     records: Iterable[Record],
     *,
     plan_digest: str | None = None,
-    calibration: Mapping[str, Calibration] | None = None,
+    calibration: Mapping[tuple[str, str], Calibration] | None = None,
 ) -> Judged:
     """Judges everything the plan asks for from the records of one ledger, in the ledger's order.
 
     Records of runs of another plan are left out, and `runs` says so. `plan_digest` (64 hex digits) is computed from the
-    plan where it is not given. `calibration` maps cell ids to a spread measured before. The same records give the same
-    result, bit for bit.
+    plan where it is not given. `calibration` maps (cell, metric) to a spread measured before, in place of what the
+    ledger says of it. The same records give the same result, bit for bit.
     """
     from torchspec.judge.loop import judge_all
 

@@ -13,7 +13,19 @@ from typing import Any
 from torchspec import catalog as catalogs
 from torchspec.catalog import Metric
 from torchspec.core.canon import digest
-from torchspec.judge import claims, controls, counts, ending, facts, multiplicity, numerics, rehearsal, samples, timing
+from torchspec.judge import (
+    claims,
+    controls,
+    counts,
+    ending,
+    facts,
+    multiplicity,
+    numerics,
+    rehearsal,
+    samples,
+    timing,
+    words,
+)
 from torchspec.judge.ending import Ending
 from torchspec.judge.finding import Finding, Question
 from torchspec.judge.pairs import Timed
@@ -33,7 +45,7 @@ def judge_all(
     records: Iterable[Record],
     *,
     plan_digest: str | None = None,
-    calibration: Mapping[str, Calibration] | None = None,
+    calibration: Mapping[tuple[str, str], Calibration] | None = None,
 ) -> Judged:
     """See `torchspec.judge.judge`."""
     evidence = read(records, plan_digest or digest(to_json(plan)))
@@ -41,10 +53,10 @@ def judge_all(
 
 
 class _Judge:
-    def __init__(self, plan: Plan, evidence: Evidence, calibration: Mapping[str, Calibration]) -> None:
+    def __init__(self, plan: Plan, evidence: Evidence, calibration: Mapping[tuple[str, str], Calibration]) -> None:
         self.plan = plan
         self.evidence = evidence
-        self.calibration = calibration
+        self.calibration = {**evidence.calibration, **calibration}
         self.catalog = catalogs.load()
         self.broken = controls.broken(plan, evidence)
         self.controls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
@@ -148,7 +160,8 @@ class _Judge:
         if sampling == "count" and question.metric.dimension == "count":
             return counts.find(question, sampled)
         if sampling == "timing":
-            found = timing.find(question, self._timed(cell, candidate), self.calibration.get(cell))
+            before = self.calibration.get((cell, question.metric.name))
+            found = timing.find(question, self._timed(cell, candidate), before)
             if found is not None:
                 return found
         return samples.find(question, sampled)
@@ -170,6 +183,8 @@ class _Judge:
             self.controls.setdefault(key, {**one.shown, "outcome": one.outcome, "reason": one.reason})
         detail = found.detail | _noise(self.evidence, found) | {"controls": {one.what: one.outcome for one in taken}}
         found = replace(found, detail=detail)
+        if found.outcome == "inconclusive" and found.rule in _EXPLAINED:
+            found = replace(found, reason=found.reason + words.disturbed(detail.get("noise") or {}))
         bad = next((one for one in taken if one.outcome != "pass"), None)
         weighed = found.outcome in ("pass", "fail") or found.rule in _EXPLAINED
         if not weighed or bad is None:
@@ -206,14 +221,21 @@ class _Judge:
 
 
 def _noise(evidence: Evidence, found: Finding) -> dict[str, Any]:
-    """What the machine was doing in the runs behind a finding: highest load and steal, and whether it throttled."""
+    """What the machine was doing in the runs behind a finding: the highest of each, and whether it throttled."""
     runs = {record.run for seq in found.evidence if (record := evidence.by_seq.get(seq)) is not None}
     bodies = [record.body for run in sorted(runs) for record in evidence.noise.get(run, [])]
     loads = [body["load"][0] for body in bodies if body.get("load")]
     steals = [body["steal"] for body in bodies if body.get("steal") is not None]
     throttled = [body["throttled"] for body in bodies if body.get("throttled") is not None]
-    seen = {"load": max(loads, default=None), "steal": max(steals, default=None), "throttled": any(throttled)}
-    return {"noise": seen | ({} if throttled else {"throttled": None})} if bodies else {}
+    seen: dict[str, Any] = {"load": max(loads, default=None), "steal": max(steals, default=None)}
+    seen["throttled"] = any(throttled) if throttled else None
+    shares = [(body.get("others") or {}).get("pinned_share") for body in bodies]
+    pressures = [body.get("memory_pressure") for body in bodies]
+    for name, values in (("others_on_core", shares), ("memory_pressure", pressures)):
+        told = [float(v) for v in values if isinstance(v, int | float)]
+        if told:
+            seen[name] = max(told)
+    return {"noise": seen} if bodies else {}
 
 
 def contribution(gate: Gate, finding: Finding) -> Decision | None:

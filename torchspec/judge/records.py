@@ -8,11 +8,12 @@ the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torchspec.core.canon import digest
+from torchspec.judge.stats import Calibration
 from torchspec.model.evidence import GENESIS, Record
 
 ENDINGS = ("measured", "failed")
@@ -80,6 +81,7 @@ class Evidence:
     by_seq: dict[int, Record]
     frozen: dict[str, list[Record]]  # cell -> frozen.made
     noise: dict[str, list[Record]]  # run -> noise
+    calibration: dict[tuple[str, str], Calibration]  # (cell, metric) -> what the latest run that counts was given
 
     def of(self, cell: str, candidate: str, kind: str) -> list[Record]:
         return self.by_place.get((cell, candidate), {}).get(kind, [])
@@ -102,7 +104,10 @@ def _group(run: Run) -> str:
 
 
 def read(records: Iterable[Record], plan_digest: str) -> Evidence:
-    """Sorts one ledger's records for the judge. A correction (`note`) changes nothing here; it is for people."""
+    """Sorts one ledger's records for the judge.
+
+    Of the notes only a calibration counts, which a run was given before it measured; corrections are for people.
+    """
     runs: dict[str, Run] = {}
     kept: list[Record] = []
     head = GENESIS
@@ -133,6 +138,7 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
     by_candidate: dict[str, dict[str, list[Record]]] = {}
     frozen: dict[str, list[Record]] = {}
     noise: dict[str, list[Record]] = {}
+    calibration: dict[tuple[str, str], Calibration] = {}
     by_seq: dict[int, Record] = {}
     last_at: str | None = None
     for record in records:
@@ -149,6 +155,8 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
             place.setdefault(run.group, {}).setdefault(record.kind, []).append(record)
         elif candidate:
             by_candidate.setdefault(candidate, {}).setdefault(record.kind, []).append(record)
+        elif record.kind == "note" and record.body.get("what") == "calibration":
+            calibration |= _calibrated(record.body)
         elif record.kind == "noise":
             noise.setdefault(record.run, []).append(record)
         elif record.kind == "control.broken":
@@ -156,7 +164,18 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
     chosen = {place: _latest(found) for place, found in groups.items()}
     by_place = {place: groups[place][group] for place, group in chosen.items()}
     _say_what_became(runs, groups, chosen)
-    return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen, noise)
+    return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen, noise, calibration)
+
+
+def _calibrated(body: Mapping[str, Any]) -> dict[tuple[str, str], Calibration]:
+    """What a note of calibration holds; what is no spread in it is no calibration."""
+    found = {}
+    for cell, metrics in (body.get("cells") or {}).items():
+        for metric, held in metrics.items():
+            s0, n0 = held
+            if isinstance(s0, float) and isinstance(n0, int) and s0 > 0 and n0 > 0:
+                found[cell, metric] = Calibration(s0, n0)
+    return found
 
 
 def _latest(found: dict[str, dict[str, list[Record]]]) -> str:

@@ -45,10 +45,30 @@ MOST_PAIRS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A spread between pairs that was measured before: standard deviation of log ratios, and its degrees of freedom."""
+    """A spread between equal pairs: standard deviation of log ratios, and its degrees of freedom.
+
+    `before` of them were measured in a calibration before the run.
+    """
 
     s0: float
     n0: int
+    before: int = 0
+
+
+def spread_of_equals(equals: Sequence[float], before: Calibration | None) -> Calibration | None:
+    """The spread between equal pairs, known to have no mean: this run's own `equals` and a calibration from `before`.
+
+    Both count where they agree; where this run is noisier than it was calibrated for, only its own do. None: unknown.
+    """
+    n = len(equals)
+    square = math.fsum(e * e for e in equals) / n if n else 0.0
+    if before is not None and before.s0 > 0 and before.n0 > 0:
+        if n == 0:
+            return before
+        if float(special.fdtrc(n, before.n0, square / before.s0**2)) >= NOISIER:
+            both = before.n0 + n
+            return Calibration(math.sqrt((before.n0 * before.s0**2 + n * square) / both), both, before.n0)
+    return Calibration(math.sqrt(square), n) if square > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

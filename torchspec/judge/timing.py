@@ -25,6 +25,7 @@ from torchspec.judge.stats import (
     mean_bounds,
     nominal_level,
     pairs_needed,
+    spread_of_equals,
     visible_shift,
 )
 
@@ -95,12 +96,11 @@ def side_of(found: Bounds, tau: float, upper: bool) -> str:
     return "inside" if found.low >= tau else "beyond" if found.high < tau else "crosses"
 
 
-def spread_of_equals(scale: Scale, same: Sequence[Pair]) -> Calibration | None:
-    """The spread between pairs of the baseline against itself, whose true ratio is known to be none."""
-    if scale.question.scale != "ratio" or len(same) < 2:
+def equal_spread(scale: Scale, same: Sequence[Pair], before: Calibration | None) -> Calibration | None:
+    """The spread between pairs of the baseline against itself: this run's, and where they agree a calibration's."""
+    if scale.question.scale != "ratio":
         return None
-    square = math.fsum(v * v for v in scale.values(same)) / len(same)
-    return Calibration(math.sqrt(square), len(same)) if square > 0 else None
+    return spread_of_equals(scale.values(same) if len(same) >= 2 else (), before)
 
 
 def find(question: Question, timed: Timed, calibration: Calibration | None) -> Finding | None:
@@ -121,8 +121,11 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
     if question.metric.name == _BUS and not all(build.bus_bytes for pair in measured for build in pair.builds):
         return None  # one rank, or a barrier: nothing crosses the bus
     scale = scale_of(question)
-    calibration = calibration or spread_of_equals(scale, timed.pairs("same", question.against, stem))
+    calibration = equal_spread(scale, timed.pairs("same", question.against, stem), calibration)
     base = _figures_of(scale, measured, fresh)
+    if calibration is not None:
+        told = {"spread": calibration.s0, "df": calibration.n0, "before": calibration.before}
+        base = replace(base, detail=base.detail | {"calibration": told})
     short = _too_little(question, measured, base)
     if short is not None:
         return short

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 NNBSP = "\u202f"
 MINUS = "\u2212"
@@ -98,3 +100,21 @@ def sentence(text: str | None) -> str:
     """Somebody's error text as part of a sentence: one line, bounded, without its full stop."""
     line = " ".join((text or "no reason was recorded").split()).rstrip(".")
     return line if len(line) <= 200 else line[:199] + "…"
+
+
+#: From here on a machine's noise is named as what may have kept a comparison from being decided.
+_STOLEN, _OTHERS, _PRESSED = 0.02, 0.05, 10.0
+
+
+def disturbed(noise: Mapping[str, Any]) -> str:
+    """ "; meanwhile …": what else the machine did, where that was enough to disturb; else nothing."""
+    said = []
+    if (noise.get("others_on_core") or 0.0) > _OTHERS:
+        said.append(f"other processes took up to {noise['others_on_core'] * 100:.0f}{NNBSP}% of the measuring core")
+    if (noise.get("steal") or 0.0) > _STOLEN:
+        said.append(f"the host gave up to {noise['steal'] * 100:.0f}{NNBSP}% of the time to others")
+    if noise.get("throttled"):
+        said.append("the processor slowed down from heat or power")
+    if (noise.get("memory_pressure") or 0.0) > _PRESSED:
+        said.append(f"work waited for memory up to {noise['memory_pressure']:.0f}{NNBSP}% of the time")
+    return f"; meanwhile {', and '.join(said)}" if said else ""

@@ -126,6 +126,17 @@ def test_a_blend_is_dropped_where_the_pairs_are_much_noisier() -> None:
     assert blended.df == 10
 
 
+@pytest.mark.parametrize("n", [0, 1, 3, 8])
+@pytest.mark.parametrize("before", [None, (0.01, 10), (0.001, 10), (0.1, 8), (0.0, 10), (0.01, 0)])
+def test_the_spread_of_equals_agrees_with_the_drivers(n: int, before: tuple[float, int] | None) -> None:
+    values = list(0.01 * np.random.default_rng(n).standard_normal(n))
+    ours = stats.spread_of_equals(values, stats.Calibration(*before) if before else None)
+    theirs = sequential.spread_of_equals(values, before)
+    assert (ours is None) == (theirs is None)
+    if ours is not None and theirs is not None:
+        assert (ours.s0, ours.n0) == (pytest.approx(theirs[0], rel=1e-12), theirs[1])
+
+
 def test_holm_by_hand() -> None:
     assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert stats.holm([]) == []

@@ -7,6 +7,8 @@ import math
 import pytest
 from evidence import Book, book, gate
 
+from torchspec.model.verdict import Judgement
+
 GROWTH = gate("latency.p50", "growth", "<=", 0.03)
 
 
@@ -289,6 +291,57 @@ def test_what_the_machine_was_doing_is_said() -> None:
     detail = made.only().detail
     assert detail is not None
     assert detail["noise"] == {"load": 3.25, "steal": 0.125, "throttled": None}
+
+
+@pytest.mark.parametrize(
+    ("noise", "says"),
+    [
+        ({"others": {"pinned_share": 0.31}}, "other processes took up to 31\u202f% of the measuring core"),
+        ({"others": {"pinned_share": 0.04}}, ""),
+        ({"others": {"pinned_share": None}}, ""),
+        ({"steal": 0.12}, "the host gave up to 12\u202f% of the time to others"),
+        ({"throttled": True}, "the processor slowed down from heat or power"),
+        ({"memory_pressure": 40.0}, "work waited for memory up to 40\u202f% of the time"),
+        ({}, ""),
+    ],
+)
+def test_what_may_have_kept_a_comparison_from_being_decided_is_named(noise: dict[str, object], says: str) -> None:
+    made = book(GROWTH)
+    made.controls()
+    made.pairs([0.01, 0.05, 0.03])
+    made.add("noise", {"cell": None, "load": [1.0, 1.0, 1.0], "steal": 0.0, "throttled": None, **noise})
+    made.done()
+    found = made.only()
+    assert found.outcome == "inconclusive"
+    assert found.reason.partition("; meanwhile ")[2] == says
+
+
+def test_a_calibration_in_the_ledger_counts_while_it_agrees() -> None:
+    def found(s0: float | None, metric: str = "latency.p50", unit: float = 0.003) -> Judgement:
+        made = book(GROWTH)
+        made.controls()
+        if s0 is not None:
+            cells = {"c": {metric: [s0, 10]}}
+            made.add("note", {"by": "harness", "what": "calibration", "text": "", "cells": cells})
+        made.pairs([unit, -unit, 0.3 * unit])
+        made.done()
+        return made.only()
+
+    def calibration(judgement: Judgement) -> dict[str, object]:
+        assert judgement.detail is not None
+        held: dict[str, object] = judgement.detail["calibration"]
+        return held
+
+    spread = float(calibration(found(None))["spread"])  # type: ignore[arg-type]
+    alone = found(None, unit=spread / 4)
+    assert calibration(alone)["before"] == 0
+    agreeing = found(spread, unit=spread / 4)
+    assert (calibration(agreeing)["before"], calibration(agreeing)["df"]) == (10, calibration(alone)["df"] + 10)  # type: ignore[operator]
+    assert agreeing.high < alone.high  # type: ignore[operator]
+    quieter = found(spread / 100, unit=spread / 4)  # this run is noisier than that: only its own controls count
+    assert calibration(quieter) == calibration(alone)
+    assert (quieter.low, quieter.high) == (alone.low, alone.high)
+    assert calibration(found(spread, "latency.p95", spread / 4)) == calibration(alone)  # another metric's
 
 
 def test_a_report_has_figures_and_no_vote() -> None:

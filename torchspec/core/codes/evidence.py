@@ -81,5 +81,24 @@ TABLE: tuple[Code, ...] = (
         "a log is missing or was changed",
         "Evidence names its logs by digest. The record counts; the log does not.",
     ),
+    Code(
+        "TS731",
+        "a calibration is of another machine or setting",
+        "How much equal pairs differ depends on the machine, the packages, the threads and the shape of pairs. A "
+        "calibration that was measured otherwise is not used; the run's own controls serve.",
+        good="torchspec calibrate",
+    ),
+    Code(
+        "TS732",
+        "a calibration is too old",
+        "A machine's noise changes. A calibration counts for a fortnight, and one from the future does not count.",
+        good="torchspec calibrate",
+    ),
+    Code(
+        "TS733",
+        "a calibration cannot be read",
+        "The file in the cache is not what `torchspec calibrate` writes, so nothing of it is used.",
+        good="torchspec calibrate",
+    ),
     Code("TS721", "this export needs pyarrow", "Parquet files are written by pyarrow, which is an optional extra."),
 )

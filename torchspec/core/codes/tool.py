@@ -20,6 +20,13 @@ TABLE: tuple[Code, ...] = (
         "torchspec run --only attention",
     ),
     Code(
+        "TS692",
+        "the folder holds another benchmark",
+        "A benchmark that was stopped goes on where it stopped, with the same options only: its figures are one run's.",
+        "torchspec bench quality --pairs 90",
+        "torchspec bench quality --pairs 90 --out out/bench90",
+    ),
+    Code(
         "TS700",
         "the ledger does not hold",
         "A verdict is only as good as its evidence: a broken chain, a changed or a missing record ends judging.",

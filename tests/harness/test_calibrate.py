@@ -1,0 +1,123 @@
+"""Calibration in the harness: whose it is, what of it is used, equal pairs with nothing planted (mock workers)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_workers import BUDGET, WORK, Bench, MockWorker, never
+
+from torchspec import ledger as tool_ledger
+from torchspec.emit.data import backend_plan
+from torchspec.harness.calibrate import calibrate, fit_here, identity, take_calibration
+from torchspec.harness.embedded import Embedded
+from torchspec.model.plan import Plan
+
+HOST = {"node": "n", "os": "Linux", "architecture": "x86_64", "cpu": "c", "cores": 2, "memory_bytes": 1, "kernel": "6"}
+SIDE = {
+    "python": "3.11.7",
+    "torch": {"version": "2.13.0"},
+    "packages": {"numpy": "2.4.0"},
+    "threads": {"torch": 1},
+    "settings": {},
+    "malloc": {},
+    "glibc": "glibc 2.36",
+    "env": {"OMP_NUM_THREADS": "1", "PATH": "/bin", "TRITON_CACHE_DIR": "x"},
+}
+
+
+@pytest.fixture
+def embedded(make_plan: Callable[..., Plan], tmp_path: Path) -> Embedded:
+    plan = make_plan(WORK, ["latency.p50"], budget=BUDGET)
+    held = json.loads(json.dumps(backend_plan(plan, plan.backends[0])))
+    return Embedded(held, {}, "d" * 64, tmp_path / "h.py")
+
+
+def test_machine_and_setting_make_an_identity(embedded: Embedded) -> None:
+    here = identity(embedded, HOST, SIDE)
+    same = identity(embedded, {**HOST, "kernel": "7"}, {**SIDE, "env": {**SIDE["env"], "PATH": "/usr/bin"}})  # type: ignore[dict-item]
+    assert same == here
+    assert identity(embedded, {**HOST, "node": "other"}, SIDE)["machine"] != here["machine"]
+    for part, value in (
+        ("packages", {"numpy": "2.4.1"}),
+        ("threads", {"torch": 2}),
+        ("env", {"OMP_NUM_THREADS": "2"}),
+        ("torch", {"version": "2.14.1"}),
+    ):
+        other = identity(embedded, HOST, {**SIDE, part: value})
+        assert other["environment"] != here["environment"], part
+        assert other["machine"] == here["machine"]
+    embedded.budget["builds"] += 1
+    assert identity(embedded, HOST, SIDE)["shape"] != here["shape"]
+
+
+@pytest.mark.parametrize("part", ["machine", "environment", "shape", None])
+def test_a_foreign_one_is_refused_with_its_reason(embedded: Embedded, part: str | None) -> None:
+    here = identity(embedded, HOST, SIDE)
+    theirs = {name: ("other" if name == part else value) for name, value in here.items()}
+    cell = next(iter(embedded.cells))
+    held = {"identity": theirs, "metrics": {"latency.p50": [0.004, 10]}, "at": "2026-11-30T12:00:00+00:00"}
+    used, refused = fit_here({cell: held, "not ours": held}, here, list(embedded.cells))
+    assert (list(used), list(refused)) == (([cell], []) if part is None else ([], [cell]))
+    for why in refused.values():
+        assert {"machine": "another machine", "environment": "threads", "shape": "shape"}[str(part)] in why
+
+
+@pytest.fixture
+def bench(make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    def made(fault: Any = never) -> Bench:
+        return Bench(make_plan(WORK, ["latency.p50"], budget=BUDGET), tmp_path, fault, monkeypatch)
+
+    return made
+
+
+def test_what_is_used_goes_into_the_ledger_and_into_the_stopping_rule(bench: Callable[..., Bench]) -> None:
+    made = bench()
+    made.run.environments["baseline"] = dict(SIDE)
+    here = identity(made.embedded, HOST, SIDE)
+    first, second = made.embedded.cells
+    good = {"identity": here, "metrics": {"latency.p50": [0.004, 10]}, "at": "2026-11-30T12:00:00+00:00"}
+    bad = {**good, "identity": {**here, "machine": "other"}}
+    take_calibration(made.run, {first: good, second: bad}, list(made.embedded.cells), HOST)
+    assert made.run.calibration == {(first, "latency.p50"): (0.004, 10)}
+    made.ledger.close()
+    (note,) = [r.body for r in tool_ledger.read(made.path) if r.kind == "note"]
+    assert (note["what"], note["cells"]) == ("calibration", {first: {"latency.p50": [0.004, 10]}})
+    assert list(note["refused"]) == [second]
+
+
+def test_equal_pairs_alone_are_taken_as_many_as_asked_for(bench: Callable[..., Bench]) -> None:
+    made = bench()
+    first, second = made.embedded.cells
+    for cell in (first, second):
+        made.run.frozen_file(cell).write_bytes(b"mock")
+    made.run.environments["baseline"] = dict(SIDE)
+    calibrate(made.run, list(made.embedded.cells), 5, HOST)
+    made.ledger.close()
+    timings = made.timings()
+    assert {(b["stage"], b["planted"], b["a"], b["b"]) for b in timings} == {("same", None, "baseline", "baseline")}
+    assert Counter((b["cell"], b["pair"]) for b in timings) == {(c, p): 3 for c in (first, second) for p in range(5)}
+    ended = {r.body["cell"]: r.body["status"] for r in tool_ledger.read(made.path) if r.kind == "cell.done"}
+    assert ended == {first: "measured", second: "measured"}
+    (note,) = [r.body for r in tool_ledger.read(made.path) if r.kind == "note"]
+    assert (note["what"], note["machine"]) == ("calibrated", identity(made.embedded, HOST, SIDE)["machine"])
+
+
+def test_a_baseline_that_dies_ends_its_own_calibration_only(bench: Callable[..., Bench]) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "relayout" and worker.cell == first:
+            worker.fail("killed", do, "gone")
+
+    made = bench(fault)
+    first, second = made.embedded.cells
+    for cell in (first, second):
+        made.run.frozen_file(cell).write_bytes(b"mock")
+    made.run.environments["baseline"] = dict(SIDE)
+    calibrate(made.run, list(made.embedded.cells), 4, HOST)
+    made.ledger.close()
+    ended = {r.body["cell"]: r.body["status"] for r in tool_ledger.read(made.path) if r.kind == "cell.done"}
+    assert ended == {first: "error", second: "measured"}

@@ -1,0 +1,159 @@
+"""Faults in the middle of a pair, with mock workers: no sample is lost or counted twice; each cell ends as it should.
+
+The workers here are mocks that answer at once; real ones that die, hang, stop or send garbage are in `test_supervise`
+and `test_pair_torch`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_workers import BUDGET, WORK, Bench, Fault, MockWorker, never
+
+from torchspec import ledger as tool_ledger
+from torchspec.harness.run import core_use, foreign_share
+from torchspec.model.plan import Plan
+
+
+@pytest.fixture
+def bench(make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    def made(fault: Fault = never, **budget: Any) -> Bench:
+        plan = make_plan(WORK, ["latency.p50"], budget=replace(BUDGET, **budget))
+        return Bench(plan, tmp_path, fault, monkeypatch)
+
+    return made
+
+
+def unlike(bench: Bench) -> None:
+    """No build of a pair and no time stands in the ledger twice."""
+    builds = Counter((b["cell"], b["stage"], b["planted"], b["pair"], b["build"]) for b in bench.timings())
+    assert set(builds.values()) == {1}
+    for cell in bench.embedded.cells:
+        kept = bench.kept(cell)
+        assert len(kept) == len(set(kept))
+
+
+def test_without_a_fault_every_block_is_kept_once(bench: Callable[..., Bench]) -> None:
+    made = bench()
+    assert set(made.go().values()) == {None}
+    unlike(made)
+    for cell in made.embedded.cells:
+        assert len(made.kept(cell)) == 3 * 3 * 4 * 2  # pairs, builds, rounds, sides
+
+
+@pytest.mark.parametrize("how", ["killed", "exited", "hung", "raised"])
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_a_side_that_fails_once_in_a_build_loses_no_whole_round(
+    bench: Callable[..., Bench], how: str, side: str
+) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        measuring = made.run.past.timings.get((first, "baseline", "measure", None))
+        third = worker.asked["block"] == 4 + 3  # the third round of the second build
+        if do == "block" and worker.side == side and worker.cell == first and measuring and third and not failed:
+            failed.append(len(made.blocks))
+            worker.fail(how, do)
+
+    failed: list[int] = []
+    made = bench(fault)
+    first, second = made.embedded.cells
+    assert made.go() == {first: None, second: None}
+    unlike(made)
+    assert len(failed) == 1
+    (failure,) = made.run.past.failures[first, side]
+    assert (failure["how"], failure["attempt"]) == (how, 0)
+    broken = [b for b in made.timings() if b["cell"] == first and b["stage"] == "measure" and len(b["rounds"]) < 4]
+    assert [(b["pair"], b["build"], len(b["rounds"])) for b in broken] == [(0, 1, 2)]
+    assert len(made.kept(second)) == 3 * 3 * 4 * 2  # the other cell in the pair went on in fresh workers
+
+
+def test_a_build_that_leaks_until_it_is_killed_ends_its_own_cell_only(bench: Callable[..., Bench]) -> None:
+    """The system kills the candidate's process at its third build, every time, as it does where memory runs out."""
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "relayout" and worker.side == "candidate" and worker.cell == first and worker.asked["relayout"] == 3:
+            worker.fail("killed", do, "the worker was killed by SIGKILL")
+
+    made = bench(fault)
+    first, second = made.embedded.cells
+    ended = made.go()
+    assert ended[second] is None
+    assert ended[first] == "candidate killed twice while doing relayout: the worker was killed by SIGKILL"
+    unlike(made)
+    mine = [(b["pair"], b["build"]) for b in made.timings() if b["cell"] == first and b["stage"] == "measure"]
+    assert mine == [(0, 0), (0, 1), (1, 0), (1, 1)]  # what was measured before each end is there, once
+    assert [f["attempt"] for f in made.run.past.failures[first, "candidate"]] == [0, 1]
+    assert len(made.kept(second)) == 3 * 3 * 4 * 2
+
+
+def test_a_budget_that_ends_in_a_pair_lets_it_end(bench: Callable[..., Bench]) -> None:
+    """Each block takes a second here, and the run's time is over in the second pair of the first cell."""
+    probe = bench()
+    controls = 3 * 2 * 3 * 4 * 3  # pairs, cells, builds, rounds, blocks
+    probe.ledger.close()
+    probe.path.unlink()
+    made = bench(run_s=float(controls + 2 * 3 * 4 * 2 + 10))
+    first, second = made.embedded.cells
+    assert made.go() == {first: None, second: None}
+    unlike(made)
+    for cell in (first, second):
+        pairs_of = Counter(b["pair"] for b in made.timings() if b["cell"] == cell and b["stage"] == "measure")
+        assert pairs_of == {0: 3, 1: 3}  # whole pairs, one fewer than asked for
+        assert len(made.kept(cell)) == 2 * 3 * 4 * 2
+
+
+def test_no_time_for_any_pair_is_said(bench: Callable[..., Bench]) -> None:
+    made = bench(run_s=0.0)
+    assert set(made.go().values()) == {"the time for the whole run was spent before this cell was timed"}
+    assert made.timings() == []
+
+
+def test_noise_is_recorded_for_each_pair_of_controls_and_of_measuring(bench: Callable[..., Bench]) -> None:
+    made = bench()
+    made.go()
+    noise = [r.body for r in tool_ledger.read(made.path) if r.kind == "noise"]
+    assert len(noise) == 3 + 3
+    for body in noise:
+        assert set(body) == {"cell", "load", "steal", "frequency_mhz", "throttled", "memory_pressure", "others"}
+        assert set(body["others"]) == {"busy_share", "pinned_share"}
+
+
+def test_another_process_on_the_pinned_core_is_seen() -> None:
+    """This process sleeps while another one keeps the core busy; then the other is our own."""
+    if not hasattr(os, "sched_getaffinity") or not Path("/proc/stat").exists():
+        pytest.skip("this system does not tell what its cores do")
+    core = max(os.sched_getaffinity(0))
+    code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    busy = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        time.sleep(0.2)
+        apart = [core_use([core], [os.getpid()])]
+        ours = [core_use([core], [os.getpid(), busy.pid])]
+        time.sleep(0.8)
+        apart.append(core_use([core], [os.getpid()]))
+        ours.append(core_use([core], [os.getpid(), busy.pid]))
+    finally:
+        busy.kill()
+        busy.wait()
+    theirs, rest = foreign_share(*apart), foreign_share(*ours)
+    assert theirs is not None
+    assert rest is not None
+    assert theirs > 0.2  # other work on the machine may have shared the core with it
+    assert rest < theirs - 0.1
+
+
+def test_a_share_that_cannot_be_told_is_none() -> None:
+    assert core_use([0], [2**30]) is None
+    assert core_use([100_000], []) is None
+    assert foreign_share(None, (2, 1, 1)) is None
+    assert foreign_share((5, 2, 1), (5, 2, 1)) is None
+    assert foreign_share((0, 0, 0), (100, 60, 45)) == 0.15
+    assert foreign_share((0, 0, 0), (100, 40, 45)) == 0.0

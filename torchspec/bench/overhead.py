@@ -1,0 +1,151 @@
+"""`torchspec bench overhead`: what timing a call costs, and whether medians agree with `torch.utils.benchmark`.
+
+One process runs all of it: the harness's own `timed_samples` and a bare loop around the same call in turn, then the
+harness and the Timer in turn, so that both meet the same moods of the machine. Must not judge.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torchspec.bench import plan as plans
+from torchspec.emit.bundle import emit
+
+#: A timed call costs at most this much more than the same call in a bare loop.
+MOST_NS = 1000.0
+#: Medians differ from those of torch.utils.benchmark by at most this share.
+MOST_APART = 0.01
+
+#: The harness is imported as a file, so that what is measured is what is emitted.
+_PROGRAM = """
+import gc, importlib.util, json, statistics, sys, time
+sys.argv = [sys.argv[0], *sys.argv[1:]]
+spec = importlib.util.spec_from_file_location("harness_file", sys.argv[1])
+harness = importlib.util.module_from_spec(spec)
+sys.modules["harness_file"] = harness
+spec.loader.exec_module(harness)
+import torch, torch.utils.benchmark as benchmark
+import work_code
+
+def bare(step, calls):
+    clock = time.perf_counter_ns
+    gc.disable()
+    start = clock()
+    for _ in range(calls):
+        step()
+    taken = clock() - start
+    gc.enable()
+    return taken / calls
+
+def ours(step, calls, samples):
+    begin = time.perf_counter_ns()
+    taken = harness.timed_samples(step, calls, samples, [], None)[0]
+    return (time.perf_counter_ns() - begin) / (calls * samples), taken
+
+def nothing():
+    pass
+
+found = {"call": [], "medians": {}}
+for calls in (1, 10):
+    shapes = {"calls": calls, "bare_ns": [], "around_ns": [], "told_ns": []}
+    for _ in range(int(sys.argv[2])):
+        shapes["bare_ns"].append(bare(nothing, 20000))
+        around, taken = ours(nothing, calls, 20000 // calls)
+        shapes["around_ns"].append(around)
+        shapes["told_ns"].append(statistics.median(taken))
+    found["call"].append(shapes)
+for name in work_code.WORKS:
+    step = work_code.step_of(name)
+    call_ns = harness.warm_up(step)
+    calls, samples = harness.block_shape(call_ns, 50.0)
+    ratios = []
+    timer = benchmark.Timer("step()", globals={"step": step}, num_threads=1)
+    number = max(1, round(5e6 / call_ns))
+    for turn in range(int(sys.argv[2])):
+        taken = {}
+        for who in (("ours", "timer") if turn % 2 else ("timer", "ours")):
+            if who == "ours":
+                taken[who] = statistics.median(harness.timed_samples(step, calls, samples, [], None)[0])
+            else:
+                taken[who] = statistics.median([timer.timeit(calls).median * 1e9 for _ in range(samples)])
+        ratios.append([taken["ours"], taken["timer"]])
+    found["medians"][name] = ratios
+print(json.dumps(found))
+"""
+
+
+def measured(python: str, repeats: int) -> dict[str, Any]:
+    """The raw figures of a process of `python`."""
+    with tempfile.TemporaryDirectory(prefix="torchspec-overhead-") as name:
+        folder = Path(name)
+        (folder / plans.FILE).write_text(plans.text(), encoding="utf-8")
+        (folder / "cpu.py").write_text(emit(plans.plan(plans.WORKS))["cpu"], encoding="utf-8")
+        (folder / "program.py").write_text(_PROGRAM, encoding="utf-8")
+        env = {"PATH": os.environ.get("PATH", ""), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [python, "program.py", "cpu.py", str(repeats)],
+            cwd=folder,
+            env=env,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"the benchmark's own program failed:\n{done.stderr[-2000:]}")
+        held: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return held
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def summed(found: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """What was asked, the figure in words, whether it is within the target."""
+    rows: list[tuple[str, str, bool]] = []
+    for shape in found["call"]:
+        bare = _median(shape["bare_ns"])
+        told = _median([told - bare for told in shape["told_ns"]])
+        whole = _median([around - one for around, one in zip(shape["around_ns"], shape["bare_ns"], strict=True)])
+        calls = f"{shape['calls']} call{'s' if shape['calls'] > 1 else ''} a sample"
+        rows.append((f"a call's figure above a bare loop, {calls}", f"{told:.0f} ns", told < MOST_NS))
+        rows.append((f"time spent a call above a bare loop, {calls}", f"{whole:.0f} ns", whole < MOST_NS))
+    for work, pairs in found["medians"].items():
+        ratios = sorted(ours / timer for ours, timer in pairs)
+        middle = _median(ratios)
+        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+        ends = f"{(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f} %"
+        text = f"{(middle - 1) * 100:+.2f} % (half of {len(ratios)} turns: {ends})"
+        rows.append((f"{work}: median against torch.utils.benchmark", text, abs(middle - 1) < MOST_APART))
+    return rows
+
+
+def run(python: str, out: Path, say: Callable[[str], None], repeats: int = 21) -> str:
+    """Measures and writes `overhead.md` and `overhead.json` below `out`; the table."""
+    say("timing calls with the harness, in a bare loop and with torch.utils.benchmark, in turn")
+    found = measured(python, repeats)
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "not told"
+    lines = [
+        "# Cost of timing",
+        "",
+        f"- measured: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, {repeats} turns, load {load} at the end",
+        f"- targets: below {MOST_NS:.0f} ns a call; medians within {MOST_APART * 100:g} %",
+        "",
+        "| what | figure | target |",
+        "|---|---:|---|",
+        *(f"| {what} | {figure} | {'reached' if good else 'missed'} |" for what, figure, good in summed(found)),
+        "",
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "overhead.md").write_text("\n".join(lines), encoding="utf-8")
+    (out / "overhead.json").write_text(json.dumps(found), encoding="utf-8")
+    return "\n".join(lines)
