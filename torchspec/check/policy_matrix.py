@@ -11,7 +11,9 @@ def find(spec: CheckedSpec) -> list[Diagnostic]:
     excepts = _excepts(spec)
     if not spec.cells:
         return excepts
-    return [*_gates_without_cells(spec), *_cells_without_gates(spec), *_required(spec), *excepts]
+    left = {cell.workload for cell in spec.cells}
+    whole = all(w.name.text in left for w in spec.workloads)  # else gates lack cells because their workload has none
+    return [*(_gates_without_cells(spec) if whole else ()), *_cells_without_gates(spec), *_required(spec), *excepts]
 
 
 def _gates_without_cells(spec: CheckedSpec) -> list[Diagnostic]:
@@ -86,6 +88,16 @@ def _excepts(spec: CheckedSpec) -> list[Diagnostic]:
     found = []
     left = {cell.workload for cell in spec.cells}
     for workload in spec.workloads:
+        if workload.excepts and workload.name.text not in left and any(e.removed for e in workload.excepts):
+            found.append(
+                Diagnostic(
+                    "TS515",
+                    f"`except` removes all of `{workload.name}`",
+                    max(workload.excepts, key=lambda e: len(e.removed)).span,
+                    hint="remove the workload, or leave at least one combination of it",
+                )
+            )
+            continue
         taken: set[int] = set()
         idle = []
         for exclusion in workload.excepts:
@@ -99,15 +111,6 @@ def _excepts(spec: CheckedSpec) -> list[Diagnostic]:
                     f"this `except` removes nothing from `{workload.name}`",
                     exclusion.span,
                     hint="no combination that is left has all of these values: correct them, or remove the line",
-                )
-            )
-        if workload.excepts and workload.name.text not in left and len(idle) < len(workload.excepts):
-            found.append(
-                Diagnostic(
-                    "TS515",
-                    f"`except` removes all of `{workload.name}`",
-                    workload.excepts[-1].span,
-                    hint="remove the workload, or leave at least one combination of it",
                 )
             )
     return found

@@ -105,6 +105,8 @@ _BOLD, _RED, _YELLOW, _BLUE, _RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x
 
 #: Columns of an excerpt where no terminal says how wide it is.
 WIDTH = 100
+#: Characters of a line, before and after a place, that are looked at to show it.
+_REACH = 400
 
 
 def _excerpt(
@@ -113,22 +115,44 @@ def _excerpt(
     lines = source.split("\n")
     if not 1 <= span.line <= len(lines):
         return []
-    raw = lines[span.line - 1]
-    end = span.end_column if span.end_line == span.line else len(raw) + 1
-    before = visible(raw[: span.column - 1]).replace("\t", "    ")
-    under = visible(raw[span.column - 1 : max(end - 1, span.column)]).replace("\t", "    ")
-    after = visible(raw[max(end - 1, span.column) :]).replace("\t", "    ")
-    line = before + under + after
-    start = display_width(before)
+    raw, here = lines[span.line - 1], span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(raw)
+    first, last = max(0, here - _REACH), here + _REACH
+    before = visible(raw[first:here]).replace("\t", "    ")
+    under = visible(raw[here : max(min(end, last), here + 1)]).replace("\t", "    ")
+    after = visible(raw[max(min(end, last), here + 1) : last]).replace("\t", "    ")
     room = WIDTH if columns is None else max(20, columns - width - 4)
-    if display_width(line) > room:  # a very long line is shown around its place
-        cut = max(0, start - 30)
-        line = ("…" if cut else "") + line[cut : cut + room] + "…"
-        start = start - cut + (1 if cut else 0)
-    carets = mark * max(1, min(display_width(under), room - min(start, room - 1)))
+    line, begin, stop = before + under + after, len(before), len(before) + len(under)
+    left, right = _window(line, begin, room, first > 0 or last < len(raw))
+    start = display_width(line[left:begin]) + (left > 0 or first > 0)
+    carets = mark * max(1, display_width(line[begin : min(stop, right)]))
+    line = "…" * (left > 0 or first > 0) + line[left:right] + "…" * (right < len(line) or last < len(raw))
     gutter = " " * width
+    shown = [f"{span.line:>{width}} | {line}"]
+    if columns is not None and text and start + len(carets) + 1 + display_width(text) > room:  # on a line of its own
+        indent = " " * max(0, min(start, room - display_width(text)))
+        return [*shown, f"{gutter} | {' ' * start}{paint}{carets}{reset}", f"{gutter} | {indent}{paint}{text}{reset}"]
     tail = f" {text}" if text else ""
-    return [f"{span.line:>{width}} | {line}", f"{gutter} | {' ' * start}{paint}{carets}{tail}{reset}"]
+    return [*shown, f"{gutter} | {' ' * start}{paint}{carets}{tail}{reset}"]
+
+
+def _window(line: str, start: int, room: int, cut: bool) -> tuple[int, int]:
+    """The part of `line` that fits into `room` columns with what begins at `start`, and marks of what is left out."""
+    widths = [display_width(c) for c in line]
+    if sum(widths) <= room and not cut:
+        return 0, len(line)
+    left, used = start, 0
+    while left > 0 and used + widths[left - 1] <= min(30, room // 3):
+        left -= 1
+        used += widths[left]
+    right, used = left, 0
+    while right < len(line) and used + widths[right] <= room - 2:
+        used += widths[right]
+        right += 1
+    while left > 0 and right == len(line) and used + widths[left - 1] <= room - 2:
+        left -= 1
+        used += widths[left]
+    return left, right
 
 
 def _wrapped(head: str, text: str, columns: int | None, indent: int, painted: str) -> str:

@@ -52,7 +52,8 @@ def _number(text: str, parts: list[Token], span: Span, file: str) -> Made:
     if "." in text or "e" in text or "E" in text:
         number = float(text)
         if math.isinf(number):
-            return None, Diagnostic("TS113", f"{text} is too large to be a number", span), False
+            hint = "a limit is a number that some measurement would cross"
+            return None, Diagnostic("TS113", f"{text} is too large to be a number", span, hint=hint), False
         if number == 0 and text.lower().split("e")[0].strip("-0."):
             return None, Diagnostic("TS113", f"{text} is too small to be told from 0", span), False
     else:
