@@ -63,14 +63,18 @@ class Rehearsal:
 
     def open(self) -> bool:
         """Whether anything is still to be rehearsed. Before a cell was measured, there is not."""
+        if not self.plan:
+            return False
         measured = any(done.get("status") == "measured" for done in self.run.past.done.values())
-        return bool(self.plan) and measured and not all(self.held(step, cell) for step, cell, _ in self.steps())
+        wanted: list[tuple[str, str | None]] = [(body["step"], None) for body in self.rebuilt.get("steps", ())]
+        wanted += [(step, cell) for step, cell, _ in self.steps()] if measured else []
+        return not all(self.held(step, cell) for step, cell in wanted)
 
     def all(self) -> None:
         """Runs what is open. Nothing to rehearse where no cell was measured."""
         if not self.plan or not self.run.environments:
             return
-        self._rebuilding()
+        self.take_rebuilt()
         try:
             for step, cell, do in self.steps():
                 self._step(step, cell, do)
@@ -78,11 +82,14 @@ class Rehearsal:
             for worker in self.workers.values():
                 worker.close()
 
-    def _rebuilding(self) -> None:
-        """Writes down how rebuilding the baseline went, and goes on with what was rebuilt."""
+    def note_rebuilding(self) -> None:
+        """Writes down how rebuilding the baseline went, before anything is measured: it is over by then."""
         for body in self.rebuilt.get("steps", ()):
             if not self.held(body["step"], None):
                 self.run.write("rehearsal.step", {"candidate": self.run.candidate, **body})
+
+    def take_rebuilt(self) -> None:
+        """From now on the baseline is what was rebuilt, where it was."""
         if self.rebuilt.get("python"):
             self.run.pythons = {**self.run.pythons, "baseline": str(self.rebuilt["python"])}
 
