@@ -114,12 +114,19 @@ def build_ranks_plan(
     limits: dict[str, Limit],
     options: dict[str, Any] | None = None,
 ) -> Plan:
-    """A plan of the backend distributed with one gate a metric on all of its cells."""
+    """A plan of the backend distributed with one gate a metric, on the cells of the kinds that can give it."""
     plan = build_plan(workloads, budget=RANKS_QUICK, backends=("distributed",), options=options)
     ranks = tuple(sorted({cell.axes["ranks"] for cell in plan.cells}))
-    cells = tuple(cell.id for cell in plan.cells)
+    collective = {cell.id for cell in plan.cells if "operation" in cell.axes}
+
+    def cells_of(metric: str) -> tuple[str, ...]:
+        either = metric.startswith("error.")
+        own = metric.startswith("collective.")
+        return tuple(cell.id for cell in plan.cells if either or (cell.id in collective) == own)
+
     gates = tuple(
-        Gate(name, "all", name, limit, None, None, None, "defer", None, cells, name) for name, limit in limits.items()
+        Gate(name, "all", name, limit, None, None, None, "defer", None, cells_of(name), name)
+        for name, limit in limits.items()
     )
     backend = Backend("distributed", "required", 1, over="cpu", ranks=ranks, launcher="torchrun")
     return replace(plan, backends=(backend,), gates=(*plan.gates, *gates))

@@ -114,7 +114,7 @@ def jobs(
 # A job ends whole.
 
 
-def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs, ports_of):
+def test_a_job_says_what_its_ranks_are_names_a_killed_one_and_ends_with_its_ports(jobs, ports_of):
     job = jobs()
     ready = job.ready(400)
     assert [peer.rank for peer in job.current()] == [0, 1]
@@ -125,6 +125,11 @@ def test_a_job_says_what_its_ranks_are_and_ends_with_its_ports(jobs, ports_of):
     assert environments[0]["ranks"]["transports"]["torchcomms"]["error"]
     held = ports_of(processes_with_token(job.token))
     assert held
+    victim = job.current()[1]
+    os.kill(victim.pid, signal.SIGKILL)
+    with pytest.raises(LaunchFailed) as failed:
+        job.ask("block", 60, name="absent", calls=1, samples=1, plants=[])
+    assert (failed.value.how, failed.value.signal_name, failed.value.rank) == ("killed", "SIGKILL", 1)
     job.close()
     assert not held & ports_of()
 
@@ -135,16 +140,6 @@ def test_ranks_that_disagree_are_told_apart(jobs):
     job = jobs(planted_faults=[{"fault": "other_environment", "rank": 1, "name": "MALLOC_ARENA_MAX", "value": "1"}])
     found = rank_disagreements([one["environment"] for one in job.ready(400)])
     assert set(found) == {"env", "malloc"}
-
-
-def test_a_killed_rank_is_named_with_its_signal(jobs):
-    job = jobs()
-    job.ready(400)
-    victim = job.current()[1]
-    os.kill(victim.pid, signal.SIGKILL)
-    with pytest.raises(LaunchFailed) as failed:
-        job.ask("block", 60, name="absent", calls=1, samples=1, plants=[])
-    assert (failed.value.how, failed.value.signal_name, failed.value.rank) == ("killed", "SIGKILL", 1)
 
 
 def test_a_killed_launcher_takes_its_ranks_along(jobs):
@@ -203,27 +198,17 @@ def test_a_wrong_sum_and_a_dropped_barrier_are_caught(ranks_plan, measure):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_the_baseline_cannot_read_is_caught(ranks_plan, measure):
+def test_a_sleeping_rank_and_a_checkpoint_that_the_baseline_cannot_read_are_caught(ranks_plan, measure):
     limits = {f"checkpoint.{name}": HOLDS for name in ("candidate_to_baseline", "baseline_to_candidate")}
+    limits["comm.wait"] = Limit("growth", "<=", 0.5, "%", "growth <= 50 %")
     plan = ranks_plan([("train", "fsdp2", "train", {**SMALL, "ranks": 2})], limits)
-    found = measure(plan, [{"fault": "foreign_checkpoint"}])
-    (cell,) = [cell.id for cell in plan.cells]
-    assert found.outcomes["checkpoint.candidate_to_baseline", cell].outcome == "fail"
-    assert found.outcomes["checkpoint.baseline_to_candidate", cell].outcome == "pass"
-    assert found.outcomes["runs", cell].outcome == "pass"
-
-
-@pytest.mark.slow
-def test_a_rank_that_sleeps_is_seen_as_waiting_and_named(ranks_plan, measure):
-    limits = {
-        "comm.wait": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
-        "step.time": Limit("growth", "<=", 0.5, "%", "growth <= 50 %"),
+    found = measure(plan, [{"fault": "foreign_checkpoint"}, {"fault": "rank_sleeps", "rank": 1, "seconds": 0.3}])
+    assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == {
+        "runs": "pass",
+        "comm.wait": "fail",
+        "checkpoint.candidate_to_baseline": "fail",
+        "checkpoint.baseline_to_candidate": "pass",
     }
-    plan = ranks_plan([("train", "ddp", "train", {**SMALL, "ranks": 2})], limits)
-    found = measure(plan, [{"fault": "rank_sleeps", "rank": 1, "seconds": 0.3}])
-    (cell,) = [cell.id for cell in plan.cells]
-    assert found.outcomes["comm.wait", cell].outcome == "fail"
-    assert found.outcomes["step.time", cell].outcome == "fail"
     waits = found.of("sample", metric="comm.wait", side="candidate")
     assert len(waits) == 3
     for wait in waits:
@@ -248,35 +233,32 @@ def test_a_rank_that_dies_fails_the_cell_by_name(ranks_plan, measure):
 
 
 @pytest.mark.slow
-def test_late_dead_missing_and_slow_ranks(ranks_plan, measure):
-    names = ("rank_missing", "rank_late", "rank_dead", "slow_rank_named")
-    axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
-    plan = ranks_plan([("reduce", "collective", "infer", axes)], {f"collective.{n}": HOLDS for n in names})
-    found = measure(plan)
-    facts = found.of("fact")
-    assert {(one["metric"].split(".")[1], one["side"]): one["error"] for one in facts} == {
-        (name, side): None for name in names for side in ("baseline", "candidate")
-    }
-    for one in facts:
-        for heard in one["detail"].get("heard", []):
-            assert heard["seconds"] < one["detail"]["timeout_s"] + 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fsdp2", "ddp"])
-def test_checkpoints_and_recovery_of_both_versions(ranks_plan, measure, kind):
-    names = ("candidate_to_baseline", "baseline_to_candidate", "reshard", "resume", "truncated")
-    limits = {f"checkpoint.{name}": HOLDS for name in names} | {"recovery.rank_killed": HOLDS}
+def test_bad_peers_checkpoints_and_recovery_of_both_versions(ranks_plan, measure):
+    peers = ("rank_missing", "rank_late", "rank_dead", "slow_rank_named")
+    checkpoints = ("candidate_to_baseline", "baseline_to_candidate", "reshard", "resume", "truncated")
+    limits = {f"collective.{name}": HOLDS for name in peers}
+    limits |= {f"checkpoint.{name}": HOLDS for name in checkpoints} | {"recovery.rank_killed": HOLDS}
     limits |= {
         "loss.one_rank": Limit("absolute", "<=", 1e-5, "1", "<= 1e-5"),
         "loss.optimizer_one_rank": Limit("absolute", "<=", 1e-2, "1", "<= 1e-2"),
     }
-    plan = ranks_plan([("train", kind, "train", {**SMALL, "ranks": 2})], limits)
+    reduce = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
+    rows = [("reduce", "collective", "infer", reduce)]
+    rows += [(kind, kind, "train", {**SMALL, "ranks": 2}) for kind in ("fsdp2", "ddp")]
+    plan = ranks_plan(rows, limits)
     found = measure(plan)
-    assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == dict.fromkeys(
-        ["runs", *limits], "pass"
-    )
-    for recovery in found.of("fact", metric="recovery.rank_killed"):
+    wanted = {(gate.metric, cell) for gate in plan.gates for cell in gate.cells}
+    assert len(wanted) == 3 + 4 + 2 * 8
+    assert {place: (one.outcome, one.reason) for place, one in found.outcomes.items() if one.outcome != "pass"} == {}
+    assert set(found.outcomes) == wanted
+    for metric in (f"collective.{name}" for name in peers):
+        assert len(found.of("fact", metric=metric, error=None)) == 2
+    for one in found.of("fact"):
+        for heard in one["detail"].get("heard", []):
+            assert heard["seconds"] < one["detail"]["timeout_s"] + 5
+    recoveries = found.of("fact", metric="recovery.rank_killed")
+    assert len(recoveries) == 4
+    for recovery in recoveries:
         assert recovery["detail"]["resumed_at"] == 4
         assert 0 < recovery["detail"]["restarted_s"] < recovery["detail"]["seconds"]
     for damaged in found.of("fact", metric="checkpoint.truncated"):

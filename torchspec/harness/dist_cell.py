@@ -39,11 +39,15 @@ class RankPool:
         """The round's worker of a side; both sides' are started at once where they are not there."""
         missing = [one for one in self.run.sides if one not in self._workers or self._workers[one].ended]
         if side in missing:
-            started = {one: self.run.start_ranks(one, self.name, self.counts) for one in missing}
+            started = {one: self._fresh(one) for one in missing}
             self._workers.update(started)
             for worker in started.values():
                 worker.send("hello")
         return self._workers[side]
+
+    def _fresh(self, side: str) -> RankWorker:
+        """A worker that has not worked yet: the one that was asked what it is, or a new one."""
+        return self.run.greeter_for(side, self.counts) or self.run.start_ranks(side, self.name, self.counts)
 
     def end(self) -> None:
         for worker in self._workers.values():

@@ -33,11 +33,13 @@ class RankCells:
             self.run.end_maker()
             for repeat in range(max((cell.needs.processes for cell in self.open.values()), default=0)):
                 self._round(repeat)
+            self.run.end_greeters()
             for cell in list(self.open.values()):
                 self._act(cell, RecoveryTrials(cell).all)
             FaultTrials(self.run, list(self.open.values())).all()
         finally:
             self.pool.end()
+            self.run.end_greeters()
         comparisons: list[Comparison] = []
         for cell in self.open.values():
             cell.finish()

@@ -43,6 +43,7 @@ class RankWorker(Worker):
         self.cache = Path(env["TORCHINDUCTOR_CACHE_DIR"]).parent
         self.doing = "starting"
         self.ended = False
+        self.lent = False  # whoever has it now may not end it: it is to be used again
         self.jobs: dict[int, Launch] = {}
         self.log = run.logs / f"{name}.log"
         self._greeted: dict[int, list[dict[str, Any]]] = {}
@@ -215,7 +216,7 @@ class RankWorker(Worker):
 
     def close(self) -> None:
         """End every job; all are told before one is waited for."""
-        if self.ended:
+        if self.ended or self.lent:
             return
         for job in self.jobs.values():
             job.finish()
@@ -248,6 +249,15 @@ class RankRun(Run):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.start_timeout_s = max(self.start_timeout_s, START_TIMEOUT_S)
+        #: Workers that have said what they are and nothing else: the first round's, so that no job is started in vain.
+        self.greeters: dict[str, RankWorker] = {}
+
+    def end_greeters(self) -> None:
+        """The first round is over, or there is none: nobody waits idle beside what is timed."""
+        for worker in self.greeters.values():
+            worker.lent = False
+            worker.close()
+        self.greeters.clear()
 
     def end_maker(self) -> None:
         """Nothing more is to be made: its job ends."""
@@ -287,9 +297,31 @@ class RankRun(Run):
         timing: bool = False,
         extra: dict[str, str] | None = None,
     ) -> Worker:
+        if purpose == "hello":
+            return self._greeter(side)
         name, env = self.prepared(side, purpose, cache, timing, extra or {})
         counts = self.rank_counts()
-        few = counts[-1:] if purpose in ("hello", "freeze") else counts  # what one rank can say or make
+        few = counts[-1:] if purpose == "freeze" else counts  # what one rank can make
         worker = RankWorker(self, side, name, env, few, self.settings_of(side), alone=purpose == "freeze")
         self.keep(worker)
+        return worker
+
+    def _greeter(self, side: str) -> RankWorker:
+        """A worker that is asked what it is; both sides' start at once, and stay for the first round."""
+        for one in self.sides:
+            if one not in self.greeters or self.greeters[one].ended:
+                self.greeters[one] = self.start_ranks(one, "hello", self.rank_counts())
+                self.greeters[one].lent = True
+                self.greeters[one].send("hello")
+        return self.greeters[side]
+
+    def greeter_for(self, side: str, counts: list[int]) -> RankWorker | None:
+        """The side's worker that has only been greeted, once, where it has jobs of these rank counts."""
+        worker = self.greeters.pop(side, None)
+        if worker is None:
+            return None
+        worker.lent = False
+        if worker.ended or worker.counts != counts:
+            worker.close()
+            return None
         return worker
