@@ -17,6 +17,7 @@ from torchspec.model.verdict import Judgement, Row, Verdict
 from torchspec.report.language import Language, clip, join, link, soft
 from torchspec.report.names import DECISION_RANK, SEVERITY
 
+OF_RANKS = ("comm.", "scaling.", "recovery.", "collective.")  # metrics that only jobs of ranks have
 LONGEST_AXIS = 40  # characters of one axis value
 MANY_JUDGEMENTS = 300  # beyond this, tables list what does not pass and the rest is in the data file
 
@@ -33,6 +34,7 @@ class Evidence:
     samples: Mapping[tuple[str, str, str, str], tuple[float, ...]]  # (candidate, cell, metric, side) -> values
     unit: Mapping[tuple[str, str], str]  # (cell, metric) -> unit of its samples
     first_seq: Mapping[str, int]  # run -> its first record
+    ranks: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = field(default_factory=dict)  # what jobs of ranks gave
 
 
 @dataclass(slots=True)
@@ -176,12 +178,15 @@ def read_evidence(records: Iterable[Record]) -> Evidence:
     samples: dict[tuple[str, str, str, str], list[float]] = {}
     units: dict[tuple[str, str], str] = {}
     first_seq: dict[str, int] = {}
+    ranks: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in records:
         number += 1
         first_seq.setdefault(record.run, record.seq)
         first = first if first is not None and first <= record.time else record.time
         last = last if last is not None and last >= record.time else record.time
         body = record.body
+        if record.kind in {"sample", "fact"} and str(body.get("metric")).startswith(OF_RANKS):
+            ranks.setdefault((str(body.get("candidate")), str(body.get("cell"))), []).append(body)
         if record.kind == "timing" and body.get("stage") in {"measure", "confirm"}:
             timings.setdefault((str(body.get("candidate")), str(body.get("cell"))), []).append(body)
         elif record.kind == "run.start":
@@ -199,6 +204,7 @@ def read_evidence(records: Iterable[Record]) -> Evidence:
         {k: tuple(v) for k, v in samples.items()},
         units,
         first_seq,
+        {k: tuple(v) for k, v in ranks.items()},
     )
 
 

@@ -42,6 +42,28 @@ METRICS = {
     "export.reload": "export reload",
     "checkpoint.roundtrip": "checkpoint round trip",
     "fallback.operators": "operators that fell back",
+    "comm.wait": "waiting for communication",
+    "comm.overlap": "communication that overlaps with computing",
+    "comm.latency_p50": "collective's latency p50",
+    "comm.latency_p95": "collective's latency p95",
+    "comm.bus_bandwidth": "bus bandwidth",
+    "collective.correct": "collective's result",
+    "collective.rank_missing": "error where a rank never comes",
+    "collective.rank_late": "error where a rank comes too late",
+    "collective.rank_dead": "error where a rank dies",
+    "collective.slow_rank_named": "name of the slow rank",
+    "scaling.efficiency": "scaling efficiency",
+    "loss.one_rank": "loss curve of one rank",
+    "loss.optimizer_one_rank": "optimizer state of one rank",
+    "checkpoint.candidate_to_baseline": "candidate's checkpoint read by the baseline",
+    "checkpoint.baseline_to_candidate": "baseline's checkpoint read by the candidate",
+    "checkpoint.reshard": "checkpoint on another rank count",
+    "checkpoint.resume": "going on from a checkpoint",
+    "checkpoint.truncated": "damaged checkpoints refused",
+    "checkpoint.save_time": "time to save a checkpoint",
+    "checkpoint.load_time": "time to load a checkpoint",
+    "recovery.rank_killed": "recovery after a killed rank",
+    "recovery.time": "recovery time",
 }
 
 FAMILIES = {
@@ -61,6 +83,8 @@ FAMILIES = {
     "recovery": "Recovery",
     "fallback": "Fallback",
     "comm": "Communication",
+    "collective": "Collectives",
+    "scaling": "Scaling",
 }
 
 #: meters of memory: (short name, what holds it)
@@ -120,6 +144,8 @@ STATUSES = {"confirmatory": "confirmatory", "exploratory": "exploratory"}
 RUNS = {w: w for w in ("completed", "interrupted", "failed", "no end recorded")}
 WAIVERS = {"in effect": "in effect", "expired": "expired", "void": "void", "not needed": "not needed"}
 STEPS = {
+    "rebuild.cache": "rebuild the baseline from kept archives",
+    "rebuild.scratch": "rebuild the baseline from scratch",
     "restore": "restore the baseline",
     "reload.checkpoint": "read the candidate's checkpoint",
     "reload.export": "read the candidate's export",

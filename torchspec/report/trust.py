@@ -167,6 +167,12 @@ def rehearsal(ctx: Context) -> Section:
             "The old environment is used again, what the candidate wrote is read by the baseline, and the smoke "
             "work runs again. One fact of the whole, judged like a gate."
         )
+    if any(str(step.get("step")).startswith("rebuild.") for r in ctx.verdict.rehearsals.values() for step in r.steps):
+        lead = t.words(
+            "The old environment is made again from its lock, once from archives that were kept and once from scratch; "
+            "on it, what the candidate wrote is read and the smoke work runs again. One fact of the whole, judged like "
+            "a gate; of the two ways to make the environment the slower one counts."
+        )
     heading = headings[0] if len(headings) == 1 else t.text("Going back: rehearsed for {n} candidates", n=len(headings))
     return Section("rollback", "", heading, lead, tuple(blocks))
 

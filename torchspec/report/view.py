@@ -25,6 +25,7 @@ from torchspec.report import (
     memory,
     outlook,
     page_one,
+    ranks,
     record,
     scope,
     timing,
@@ -97,6 +98,7 @@ def _sections(ctx: Context) -> tuple[Section, ...]:
             out.append(memory.section(ctx, side.id, backend))
             out.append(timing.distribution(ctx, side.id, backend))
             out.append(timing.starting(ctx, side.id, backend))
+            out.append(ranks.section(ctx, side.id, backend))
     out.append(trust.claims(ctx))
     out.append(trust.rehearsal(ctx))
     out.append(trust.controls(ctx))
