@@ -99,7 +99,7 @@ def calibrate(
             interrupted = result.value == "interrupted"
             ledger = work / "ledger.jsonl"
             if ledger.exists():
-                kept, why = _keep(compiled.plan, ledger, cells, cache)
+                kept, why = keep(compiled.plan, ledger, cells, cache)
                 seen += kept
                 without |= why
         finally:
@@ -133,7 +133,7 @@ def _driven(
     return Result(result.value.status if result.value else None, result.diagnostics)
 
 
-def _keep(plan: Plan, ledger: Path, cells: list[str], cache: Path) -> tuple[list[Seen], dict[str, str]]:
+def keep(plan: Plan, ledger: Path, cells: list[str], cache: Path) -> tuple[list[Seen], dict[str, str]]:
     """The spread of each cell's gates from the ledger, into the cache."""
     from torchspec import ledger as ledgers
     from torchspec.judge.pairs import Timed
@@ -142,11 +142,11 @@ def _keep(plan: Plan, ledger: Path, cells: list[str], cache: Path) -> tuple[list
     records = list(ledgers.read(ledger))
     identity = next((r.body for r in records if r.kind == "note" and r.body.get("what") == "calibrated"), None)
     if identity is None:
-        return [], dict.fromkeys(cells, "the measuring did not come to its end")
+        return [], dict.fromkeys(cells, "the measuring did not begin")
     at = records[-1].time
     proof = file_digest(ledger)
     kept = calibration.folder(cache) / "ledgers" / f"{proof[:16]}.jsonl"
-    kept.parent.mkdir(exist_ok=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ledger, kept)
     seen: list[Seen] = []
     without = _endings(records)

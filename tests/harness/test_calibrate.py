@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from mock_workers import BUDGET, WORK, Bench, MockWorker, never
 
+from torchspec import calibration
 from torchspec import ledger as tool_ledger
 from torchspec.emit.data import backend_plan
 from torchspec.harness.calibrate import calibrate, fit_here, identity, take_calibration
 from torchspec.harness.embedded import Embedded
 from torchspec.model.plan import Plan
+from torchspec.pipeline_calibrate import keep, timed
 
 HOST = {"node": "n", "os": "Linux", "architecture": "x86_64", "cpu": "c", "cores": 2, "memory_bytes": 1, "kernel": "6"}
 SIDE = {
@@ -121,3 +123,48 @@ def test_a_baseline_that_dies_ends_its_own_calibration_only(bench: Callable[...,
     made.ledger.close()
     ended = {r.body["cell"]: r.body["status"] for r in tool_ledger.read(made.path) if r.kind == "cell.done"}
     assert ended == {first: "error", second: "measured"}
+
+
+def test_the_tool_keeps_the_spread_of_what_was_measured_even_where_it_was_stopped(
+    bench: Callable[..., Bench], make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "open" and worker.cell == second and len(made.run.past.pairs(second, "baseline", "same")) == 2:
+            raise KeyboardInterrupt
+
+    made = bench(fault)
+    first, second = made.embedded.cells
+    for cell in (first, second):
+        made.run.frozen_file(cell).write_bytes(b"mock")
+    made.run.environments["baseline"] = dict(SIDE)
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(made.run, list(made.embedded.cells), 5, HOST)
+    made.ledger.close()
+    plan = make_plan(WORK, ["latency.p50", "throughput", "runs"], budget=BUDGET)
+    assert {cell: [g.metric for g in gates] for cell, gates in timed(plan, "cpu").items()} == {
+        cell: ["latency.p50", "throughput"] for cell in (first, second)
+    }
+    few, why = keep(plan, made.path, [first, second], tmp_path / "cache")
+    assert not few
+    assert why == dict.fromkeys((first, second), "3 equal pairs were measured, and 4 are the fewest") | {
+        second: "2 equal pairs were measured, and 4 are the fewest"
+    }
+    made.path.unlink()
+    whole = bench()
+    whole.run.environments["baseline"] = dict(SIDE)
+    for cell in (first, second):
+        whole.run.frozen_file(cell).write_bytes(b"mock")
+    calibrate(whole.run, list(whole.embedded.cells), 5, HOST)
+    whole.ledger.close()
+    seen, why = keep(plan, whole.path, [first, second], tmp_path / "cache")
+    assert not why
+    assert [(one.cell, one.metric, one.wanted) for one in seen] == [
+        (cell, metric, 0.5) for cell in (first, second) for metric in ("latency.p50", "throughput")
+    ]
+    for one in seen:
+        assert 0 < one.last <= one.first
+        held = calibration.read(tmp_path / "cache", one.cell)
+        assert isinstance(held, calibration.Calibration)
+        assert held.metrics[one.metric] == (one.spread, one.pairs)
+        assert held.identity == identity(whole.embedded, HOST, SIDE)
+        assert (calibration.folder(tmp_path / "cache") / "ledgers" / f"{held.ledger[:16]}.jsonl").exists()

@@ -17,16 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchspec.bench import plan as plans
+from torchspec.bench.asking import START_S, Ask, Unavailable, call, needs, ran
 from torchspec.judge.stats import t_point
 
-#: What a fresh process costs before it measures anything, roughly; decides how many of them fit into the time.
-START_S = 2.5
 HOW = {
     "a then b": "one process each, its time shared equally by the works; a t test of log times of single calls at "
     "one-sided 5 %",
@@ -44,28 +43,6 @@ HOW = {
     "asv, default": "asv run in an existing environment, with two empty commits for the sides; asv compare --factor",
     "asv, best": "the same with rounds = 4, sample_time = 0.05 and --interleave-rounds",
 }
-
-
-class Unavailable(Exception):
-    """A peer cannot be run here, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One question: interpreter, where peers are installed, the works, the planted ratio, the limit, and the time."""
-
-    python: str
-    packages: str | None
-    works: Sequence[str]
-    planted: float
-    limit: float
-    budget_s: float
-    tail: int = 0
-
-    @property
-    def each_s(self) -> float:
-        """The time for one work on one side, once both processes have started."""
-        return max(0.3, (self.budget_s - 2 * START_S) / 2 / len(self.works))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,45 +66,6 @@ def run(name: str, ask: Ask) -> Told:
 Answers = dict[str, tuple[str, float | None]]
 
 
-def _environment(ask: Ask, place: Path, planted: bool) -> dict[str, str]:
-    keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    paths = [str(place), *([ask.packages] if ask.packages else [])]
-    env = {**keep, "HOME": str(place), "PYTHONPATH": os.pathsep.join(paths)}
-    env |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    if planted:
-        env |= {"BENCH_SLOWER": repr(ask.planted), "BENCH_TAIL": str(ask.tail)}
-    return env
-
-
-def _call(ask: Ask, place: Path, planted: bool, arguments: list[str], allowed: tuple[int, ...] = (0,)) -> str:
-    """What a peer prints, on both streams where it ended with another status than 0. Raises Unavailable."""
-    return _ran(ask, place, planted, [ask.python, *arguments], allowed)
-
-
-def _ran(ask: Ask, place: Path, planted: bool, command: list[str], allowed: tuple[int, ...] = (0,)) -> str:
-    done = subprocess.run(
-        command,
-        env=_environment(ask, place, planted),
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=120 + 20 * ask.budget_s,
-        check=False,
-    )
-    if done.returncode not in allowed:
-        last = (done.stderr or done.stdout).strip().splitlines()
-        raise Unavailable(last[-1] if last else f"ended with status {done.returncode}")
-    return done.stdout if done.returncode == 0 else f"{done.stdout}\n{done.stderr}"
-
-
-def _needs(ask: Ask, place: Path, module: str) -> None:
-    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    try:
-        _call(ask, place, False, ["-c", code])
-    except Unavailable:
-        raise Unavailable(f"{module} is not installed for this interpreter; --packages names where it is") from None
-
-
 def _beyond(ask: Ask, ratio: float) -> tuple[str, float]:
     return ("fail" if ratio > 1 + ask.limit else "pass"), ratio
 
@@ -148,7 +86,7 @@ print(json.dumps(found))
 
 def _one_after_the_other(ask: Ask, place: Path) -> Answers:
     sides = [
-        json.loads(_call(ask, place, planted, ["-c", _CALLS, str(ask.each_s), *ask.works]).splitlines()[-1])
+        json.loads(call(ask, place, planted, ["-c", _CALLS, str(ask.each_s), *ask.works]).splitlines()[-1])
         for planted in (False, True)
     ]
     answers: Answers = {}
@@ -176,7 +114,7 @@ print(json.dumps(found))
 
 def _timer_sides(ask: Ask, place: Path, seconds: float) -> list[dict[str, list[float]]]:
     return [
-        json.loads(_call(ask, place, planted, ["-c", _TIMER, str(seconds), *ask.works]).splitlines()[-1])
+        json.loads(call(ask, place, planted, ["-c", _TIMER, str(seconds), *ask.works]).splitlines()[-1])
         for planted in (False, True)
     ]
 
@@ -205,12 +143,12 @@ def test_step(benchmark, name):
 
 
 def _pytest_benchmark(ask: Ask, place: Path, settings: list[str]) -> Answers:
-    _needs(ask, place, "pytest_benchmark")
+    needs(ask, place, "pytest_benchmark")
     (place / "test_step.py").write_text(_PYTEST.format(works=list(ask.works)), encoding="utf-8")
     common = ["-m", "pytest", "-q", "test_step.py", "-p", "no:cacheprovider", *settings]
-    _call(ask, place, False, [*common, "--benchmark-save=a"])
+    call(ask, place, False, [*common, "--benchmark-save=a"])
     fail = f"--benchmark-compare-fail=median:{ask.limit * 100:g}%"
-    out = _call(ask, place, True, [*common, "--benchmark-compare=0001", fail, "--benchmark-save=b"], (0, 1))
+    out = call(ask, place, True, [*common, "--benchmark-compare=0001", fail, "--benchmark-save=b"], (0, 1))
     medians = [
         {one["params"]["name"]: one["stats"]["median"] for one in json.loads(path.read_text("utf-8"))["benchmarks"]}
         for path in sorted(place.glob(".benchmarks/*/*.json"))
@@ -244,14 +182,14 @@ for name in {works!r}:
 
 
 def _pyperf(ask: Ask, place: Path) -> Answers:
-    _needs(ask, place, "pyperf")
+    needs(ask, place, "pyperf")
     processes = max(2, int(ask.budget_s / 2 / len(ask.works) / (START_S + 1.0)) - 1)  # one more calibrates each work
     (place / "bench.py").write_text(_PYPERF.format(works=list(ask.works), processes=processes), encoding="utf-8")
     core = [f"--affinity={max(os.sched_getaffinity(0))}"] if hasattr(os, "sched_getaffinity") else []
     for name, planted in (("a", False), ("b", True)):
-        _call(ask, place, planted, ["bench.py", "-q", *core, "-o", f"{name}.json"])
+        call(ask, place, planted, ["bench.py", "-q", *core, "-o", f"{name}.json"])
     least = f"--min-speed={ask.limit * 100:g}"
-    out = _call(ask, place, False, ["-m", "pyperf", "compare_to", "a.json", "b.json", "--table", least])
+    out = call(ask, place, False, ["-m", "pyperf", "compare_to", "a.json", "b.json", "--table", least])
     a, b = (_pyperf_means(place / f"{name}.json") for name in ("a", "b"))
     slower = {work for work in ask.works if re.search(rf"\b{work}\b.*x slower", out)}
     return {work: ("fail" if work in slower else "pass", b[work] / a[work]) for work in ask.works}
@@ -281,13 +219,16 @@ def _hyperfine(ask: Ask, place: Path) -> Answers:
     for name, planted in (("a", False), ("b", True)):
         commands = [f"{ask.python} -c '{_HYPERFINE}' {work} {_CALLS_OF[work]}" for work in ask.works]
         settings = ["--warmup", "1", "--runs", str(runs), "--export-json", f"{name}.json"]
-        _ran(ask, place, planted, [program, *settings, *commands])
+        ran(ask, place, planted, [program, *settings, *commands])
         held = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))["results"]
         means.append({work: one["mean"] for work, one in zip(ask.works, held, strict=True)})
     return {work: _beyond(ask, means[1][work] / means[0][work]) for work in ask.works}
 
 
+#: asv drops PYTHONPATH, so the benchmark says itself where the work is.
 _ASV = """
+import sys
+sys.path.insert(0, {place!r})
 import work_code
 def time_step(name):
     STEPS[name]()
@@ -299,21 +240,21 @@ time_step.param_names = ["name"]
 
 def _asv(ask: Ask, place: Path, attributes: str, settings: list[str]) -> Answers:
     """asv compares commits: two empty ones stand for the two sides, and the environment is an existing one."""
-    _needs(ask, place, "asv")
+    needs(ask, place, "asv")
     (place / "benchmarks").mkdir()
     (place / "benchmarks" / "__init__.py").write_text("", encoding="utf-8")
-    code = _ASV.format(works=list(ask.works)) + attributes
+    code = _ASV.format(works=list(ask.works), place=str(place)) + attributes
     (place / "benchmarks" / "bench.py").write_text(code, encoding="utf-8")
     described = {"version": 1, "project": "bench", "repo": ".", "environment_type": "existing", "branches": ["main"]}
     (place / "asv.conf.json").write_text(json.dumps(described), encoding="utf-8")
     commits = [_git(place, side) for side in ("a", "b")]
     asv = ["-c", "import sys; from asv.main import main; sys.exit(main())"]
-    _call(ask, place, False, [*asv, "machine", "--yes", "--machine", "here"])
+    call(ask, place, False, [*asv, "machine", "--yes", "--machine", "here"])
     for commit, planted in zip(commits, (False, True), strict=True):
         existing = ["-E", f"existing:{ask.python}", "--machine", "here", "--set-commit-hash", commit]
-        _call(ask, place, planted, [*asv, "run", *existing, *settings])
+        call(ask, place, planted, [*asv, "run", *existing, *settings])
     factor = ["--factor", repr(1 + ask.limit), "--machine", "here"]
-    out = _call(ask, place, False, [*asv, "compare", *factor, *commits], (0, 1))
+    out = call(ask, place, False, [*asv, "compare", *factor, *commits], (0, 1))
     answers: Answers = {}
     for work in ask.works:
         row = re.search(rf"^\|\s*([+x!-]?)\s*\|[^|]*\|[^|]*\|\s*~?([0-9.]+)\s*\|.*{work}", out, re.MULTILINE)

@@ -19,13 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torchspec.bench import ours, peers, report
+from torchspec.bench import asking, ours, peers, report
 from torchspec.bench import plan as plans
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, rates
 from torchspec.harness.environ import cpu_model, usable_cores
 
 TAIL = 12  # one call in twelve takes three times as long
+ALONE = "as the machine was"
 TAILED = f"one call in {TAIL} three times as long"
 BUSY = "two busy neighbours"
 KEPT = "quality.jsonl"
@@ -70,7 +71,7 @@ class Step:
     """One thing to measure: a pair under a condition, or a question to a peer."""
 
     key: str
-    condition: str = "quiet"
+    condition: str = ALONE
     peer: str | None = None
     planted: float = 0.0
 
@@ -88,20 +89,22 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 def steps(options: Options) -> list[Step]:
-    """Everything in the order in which it is measured: quiet pairs between the questions to peers, so that both meet
-    the same moods of the machine; then the tail and the busy neighbours."""
-    found: list[Step] = []
-    parts = max(1, options.asked)
-    for part in range(parts):
-        found += [Step(f"quiet {number}") for number in range(part, options.pairs, parts)]
-        if options.asked:
-            found += [
-                Step(f"{name} {planted:g} {part}", "quiet", name, planted)
-                for planted in options.peer_truths
-                for name in options.peers
-            ]
-    found += [Step(f"tail {number}", TAILED) for number in range(options.tail_pairs)]
-    return [*found, *(Step(f"busy {number}", BUSY) for number in range(options.busy_pairs))]
+    """Everything in the order in which it is measured: pairs of each condition and questions to peers spread over the
+    run, so that all of them meet the same moods of the machine, and a part of the run holds a part of each."""
+    asked = [
+        Step(f"{name} {planted:g} {part}", ALONE, name, planted)
+        for part in range(options.asked)
+        for planted in options.peer_truths
+        for name in options.peers
+    ]
+    lists = [
+        [Step(f"quiet {number}") for number in range(options.pairs)],
+        asked,
+        [Step(f"tail {number}", TAILED) for number in range(options.tail_pairs)],
+        [Step(f"busy {number}", BUSY) for number in range(options.busy_pairs)],
+    ]
+    placed = [((place + 0.5) / len(one), step) for one in lists for place, step in enumerate(one)]
+    return [step for _, step in sorted(placed, key=lambda pair: pair[0])]
 
 
 class Kept:
@@ -150,7 +153,7 @@ def _pair(held: dict[str, Any]) -> PairOf:
 def run(options: Options, say: Callable[[str], None]) -> str | None:
     """Measures what is open, for `for_s` seconds at most; the table when everything is measured, else None.
 
-    Writes `quality.md`, `quality.svg` and `quality.json` below `options.out`. Raises OtherRun.
+    Writes `quality.md`, `quality.svg` and `quality.json` below `options.out`, of what there is. Raises OtherRun.
     """
     kept = Kept(options)
     open_steps = [step for step in steps(options) if step.key not in kept.steps]
@@ -158,6 +161,7 @@ def run(options: Options, say: Callable[[str], None]) -> str | None:
         kept.piece()
         left = _measure(options, kept, open_steps, say)
         if left:
+            written(options, kept)
             say(f"{left} of {len(steps(options))} steps are left: the same command goes on")
             return None
     return written(options, kept)
@@ -202,11 +206,11 @@ def _measure(options: Options, kept: Kept, open_steps: list[Step], say: Callable
 
 def _asked(options: Options, step: Step) -> dict[str, Any]:
     assert step.peer is not None
-    ask = peers.Ask(options.python, options.packages, plans.WORKS, step.planted, options.limit, options.peer_s)
+    ask = asking.Ask(options.python, options.packages, plans.WORKS, step.planted, options.limit, options.peer_s)
     held = {"peer": step.peer, "planted": step.planted}
     try:
         told = peers.run(step.peer, ask)
-    except (peers.Unavailable, subprocess.TimeoutExpired) as reason:
+    except asking.Unavailable as reason:
         return {**held, "missing": str(reason)}
     return {**held, "answers": told.answers, "seconds": told.seconds}
 
@@ -231,7 +235,7 @@ def written(options: Options, kept: Kept) -> str:
 def _own(options: Options, kept: Kept) -> list[Answer]:
     quiet, tail, busy = kept.pairs("quiet "), kept.pairs("tail "), kept.pairs("busy ")
     every = (0.0, *options.plants)
-    asked = [(quiet, "quiet", every, "latency.p50"), (quiet, "quiet", (0.0,), "latency.p95")]
+    asked = [(quiet, ALONE, every, "latency.p50"), (quiet, ALONE, (0.0,), "latency.p95")]
     asked += [(tail, TAILED, (0.0,), metric) for metric in ("latency.p50", "latency.p95")]
     asked += [(busy, BUSY, every, "latency.p50")]
     found: list[Answer] = []
@@ -259,7 +263,7 @@ def _theirs(kept: Kept) -> list[Answer]:
             one["peer"],
             work,
             "its own",
-            "quiet",
+            ALONE,
             1.0 + one["planted"],
             verdict,
             ratio,
@@ -278,24 +282,27 @@ def _setting(options: Options, kept: Kept) -> dict[str, str]:
     shares = [pair.timed_s / pair.seconds for pair in kept.pairs("quiet ")]
     spent = sum(one.get("seconds", 0.0) for one in kept.steps.values())
     ends = [one["at"] for one in kept.steps.values()]
+    asked = len(steps(options))
+    each = sum(p.seconds for p in pairs) / max(1, len(pairs))
     cores = sorted({one["cores"] for one in kept.pieces})
     tools = peers.versions(options.python, options.packages)
     return {
-        "measured": f"{kept.pieces[0]['begun']} to {max(ends)}, {len(kept.pieces)} pieces" if ends else "nothing",
+        "measured": f"{len(ends)} of {asked} steps, {kept.pieces[0]['begun']} to {max(ends)}, "
+        f"in {len(kept.pieces)} pieces"
+        if ends
+        else "nothing",
         "machine": f"{platform.system()} {platform.machine()}, {cpu_model()}, {os.cpu_count()} cores, of which "
         f"{' or '.join(map(str, cores))} could be used",
-        "load during the quiet pairs": f"{loads[0]:.1f} to {loads[-1]:.1f}, median {loads[len(loads) // 2]:.1f}"
+        "load during these pairs": f"{loads[0]:.1f} to {loads[-1]:.1f}, median {loads[len(loads) // 2]:.1f}"
         if loads
         else "not told",
         "versions": ", ".join(f"{name} {version}" for name, version in tools.items()),
         "limit": f"growth <= {options.limit * 100:g} %",
-        "pairs": f"{options.pairs} quiet, {options.tail_pairs} with a tail, {options.busy_pairs} with busy neighbours, "
-        f"{sum(p.seconds for p in pairs) / max(1, len(pairs)):.1f} s each for {len(plans.WORKS)} works together",
+        "pairs": f"{len(kept.pairs('quiet '))} as the machine was, {len(kept.pairs('tail '))} with a tail, "
+        f"{len(kept.pairs('busy '))} with busy neighbours; {each:.1f} s each for {len(plans.WORKS)} works together",
         "design": f"{options.min_pairs} to {options.max_pairs} pairs, {options.builds} builds, {options.rounds} rounds "
         f"of {options.block_ms:g} ms; a failure needs as many fresh pairs again",
         "a peer's time": f"{options.peer_s:g} s for a comparison of all works",
-        "share of a quiet pair's time inside timed work": f"{sum(shares) / len(shares) * 100:.0f} %"
-        if shares
-        else "none",
+        "share of a pair's time inside timed work": f"{sum(shares) / len(shares) * 100:.0f} %" if shares else "none",
         "seconds in all": f"{spent:.0f}",
     }

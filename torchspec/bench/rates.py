@@ -17,8 +17,8 @@ VERDICTS = ("pass", "inconclusive", "fail")
 class Answer:
     """What one design said of one comparison. `truth` is the true ratio of time, 1.0 for equal versions.
 
-    `condition` is "quiet" or what disturbed it; `ratio` the design's own estimate, None where it gives none. `seconds`
-    is the cost of this work's answer, `together_s` that of all works that were measured in the same processes.
+    `condition` is "as the machine was" or what disturbed it; `ratio` the design's own estimate, None where it gives
+    none. `seconds` is the cost of this work's answer, `together_s` that of all works measured in the same processes.
     """
 
     design: str

@@ -91,6 +91,8 @@ def take_calibration(run: Run, given: dict[str, Any], cells: list[str], host: di
 
 def calibrate(run: Run, cells: list[str], pairs: int, host: dict[str, Any]) -> None:
     """Freezes the work of each timed cell and takes its equal pairs; every cell gets an ending."""
+    here = identity(run.embedded, host, run.environments["baseline"])
+    run.write("note", {"by": "harness", "what": "calibrated", "text": "equal pairs, for later runs", **here})
     needed = {cell: Needs(run.embedded, cell, run.candidate).comparisons for cell in cells}
     timed = [c for found in needed.values() for c in found if c.against == "baseline" and limited(c.gates)]
     estimate = Estimate(run.progress, pair_weight(len(timed)) * pairs)
@@ -103,8 +105,6 @@ def calibrate(run: Run, cells: list[str], pairs: int, host: dict[str, Any]) -> N
             run.cell_done(comparison.cell, over.status, over.reason)
     for cell, problem in Calibration(run, ready, estimate).go(pairs).items():
         run.cell_done(cell, "measured" if problem is None else "error", problem)
-    here = identity(run.embedded, host, run.environments["baseline"])
-    run.write("note", {"by": "harness", "what": "calibrated", "text": "equal pairs, for later runs", **here})
 
 
 def limited(gates: list[dict[str, Any]]) -> bool:

@@ -111,7 +111,9 @@ class Design:
     def __init__(self, first: int = 3, last: int = 8) -> None:
         self.first, self.last = first, last
 
-    def stage(self, values: Numbers, tau: float, alpha: float, same: Numbers | None = None) -> tuple[Numbers, Numbers]:
+    def stage(
+        self, values: Numbers, tau: float, alpha: float, same: Numbers | None = None, before: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
         """(1 pass, 2 beyond, 0 neither; pairs used) of each trial."""
         level = stats.nominal_level(alpha, self.first, self.last)
         said = np.zeros(len(values), int)
@@ -120,7 +122,7 @@ class Design:
             mean, own, df = values[:, :n].mean(1), values[:, :n].var(1, ddof=1), np.full(len(values), n - 1.0)
             variance = own
             if same is not None:
-                s2, n0 = (same**2).mean(1), same.shape[1]
+                s2, n0 = self.pooled(same, before)
                 keep = special.fdtrc(n - 1, n0, own / s2) >= stats.NOISIER
                 variance = np.where(keep, (n0 * s2 + (n - 1) * own) / (n0 + n - 1), own)
                 df = np.where(keep, df + n0, df)
@@ -130,9 +132,26 @@ class Design:
             said[fresh], used[fresh] = now[fresh], n
         return said, used
 
-    def rates(self, values: Numbers, confirming: Numbers, tau: float, same: Numbers | None = None) -> dict[str, float]:
-        said, used = self.stage(values, tau, stats.ALPHA, same)
-        again, more = self.stage(confirming, tau, stats.CONFIRM_ALPHA, same)
+    @staticmethod
+    def pooled(same: Numbers, before: Numbers | None) -> tuple[Numbers, Numbers]:
+        """Variance and degrees of freedom of a run's equal pairs, with those of a calibration where they agree."""
+        s2, n = (same**2).mean(1), same.shape[1]
+        if before is None:
+            return s2, np.full(len(same), float(n))
+        b2, n0 = (before**2).mean(1), before.shape[1]
+        agree = special.fdtrc(n, n0, s2 / b2) >= stats.NOISIER
+        return np.where(agree, (n0 * b2 + n * s2) / (n0 + n), s2), np.where(agree, n0 + n, n)
+
+    def rates(
+        self,
+        values: Numbers,
+        confirming: Numbers,
+        tau: float,
+        same: Numbers | None = None,
+        before: Numbers | None = None,
+    ) -> dict[str, float]:
+        said, used = self.stage(values, tau, stats.ALPHA, same, before)
+        again, more = self.stage(confirming, tau, stats.CONFIRM_ALPHA, same, before)
         fails = (said == 2) & (again == 2)
         return {
             "pass": float((said == 1).mean()),
@@ -175,6 +194,21 @@ def test_a_truth_at_the_limit_is_rarely_decided(same: int, noisier: float) -> No
     assert found["fail"] <= 0.002
 
 
+@pytest.mark.parametrize("pairs", [8, 12])
+@pytest.mark.parametrize("noisier", [0.7, 1.0, 1.3, 2.0, 3.0])
+def test_a_calibration_never_makes_a_truth_at_the_limit_easy(pairs: int, noisier: float) -> None:
+    """A run may be quieter or noisier than the day on which its machine was calibrated."""
+    rng = np.random.default_rng(17)
+
+    def draw(count: int) -> Numbers:
+        return SPREAD * rng.standard_normal((TRIALS * 2, count))
+
+    values, fresh, same = (noisier * draw(n) for n in (8, 8, 3))
+    found = Design().rates(LIMIT + values, LIMIT + fresh, LIMIT, same, draw(pairs))
+    assert found["pass"] <= 0.045
+    assert found["candidate"] <= 0.045
+
+
 def test_regressions_are_caught() -> None:
     assert simulated(math.log(1.05))["fail"] >= 0.80
     assert simulated(math.log(1.10))["fail"] >= 0.99
@@ -205,8 +239,14 @@ def test_the_design_here_says_what_the_judges_bounds_say() -> None:
     same = rng.normal(0.0, SPREAD, (50, 4))
     said, used = Design().stage(values, LIMIT, stats.ALPHA, same)
     for row, equal, one, n in zip(values, same, said, used, strict=True):
-        calibration = stats.Calibration(float(np.sqrt((equal**2).mean())), 4)
+        calibration = stats.spread_of_equals(list(equal), None)
         for k in range(3, n + 1):
             found = stats.mean_bounds(list(row[:k]), stats.nominal_level(stats.ALPHA, 3, 8), calibration)
             now = 1 if found.high <= LIMIT else 2 if found.low > LIMIT else 0
             assert now == (one if k == n else 0)
+    before = rng.normal(0.0, SPREAD, (50, 9))
+    s2, df = Design.pooled(same, before)
+    for equal, earlier, variance, n0 in zip(same, before, s2, df, strict=True):
+        held = stats.spread_of_equals(list(equal), stats.Calibration(float(np.sqrt((earlier**2).mean())), 9))
+        assert held is not None
+        assert (held.s0, held.n0) == (pytest.approx(math.sqrt(variance), rel=1e-12), n0)
