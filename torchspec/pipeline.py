@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchspec import __version__
-from torchspec.core.canon import digest
 from torchspec.core.diagnostics import Diagnostic
-from torchspec.core.files import pretty, write_whole
-from torchspec.model.plan import Plan
 
 if TYPE_CHECKING:
     from torchspec.check import CheckResult
+    from torchspec.model.plan import Plan
     from torchspec.model.registration import Lock
     from torchspec.specdiff import Change
 
@@ -90,6 +88,8 @@ def lower_spec(spec: Path, params: Mapping[str, str]) -> Lowered:
 def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOutcome:
     """Check, lower, emit and lock a spec into `out/<name>`. Writes the lock last: it vouches for the rest."""
     from torchspec import catalog
+    from torchspec.core.canon import digest
+    from torchspec.core.files import pretty, write_whole
     from torchspec.emit import bundle
     from torchspec.emit import verify as emitted
     from torchspec.model.codec import schema_errors, to_json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -138,6 +137,8 @@ def explain(arguments: Namespace) -> int:
 
 def diff(arguments: Namespace) -> int:
     """What a reviewer must know about a changed spec."""
+    import json
+
     from torchspec import pipeline, specdiff
     from torchspec.model.codec import to_json
 
@@ -155,6 +156,8 @@ def diff(arguments: Namespace) -> int:
 
 def schema(arguments: Namespace) -> int:
     """A published JSON Schema, or the list of their names."""
+    import json
+
     from torchspec.model.codec import SCHEMAS, load_schema
 
     names = sorted(path.name.removesuffix(".schema.json") for path in SCHEMAS.glob("*.schema.json"))

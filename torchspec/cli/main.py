@@ -153,14 +153,23 @@ def build_parser() -> argparse.ArgumentParser:
     ingest.add_argument("folder")
     _add_target(ingest)
 
-    from torchspec.cli.measuring import add_bench
-
     calibrate = command("calibrate", "measuring", "measure how noisy this machine is for a spec's timed cells")
     _add_target(calibrate)
     calibrate.add_argument("--pairs", type=int, default=10, help="equal pairs of workers (default: 10)")
     calibrate.add_argument("--only", action="append", default=[], metavar="WORKLOAD|CELL", help="these only")
     calibrate.add_argument("--show", action="store_true", help="measure nothing; say what is known and how old it is")
-    add_bench(command("bench", "measuring", "measure how good the measuring is, beside other tools"))
+    bench = command("bench", "measuring", "measure how good the measuring is, beside other tools")
+    bench.add_argument("what", choices=("quality", "overhead"), help="rates of right verdicts; cost of the harness")
+    bench.add_argument("--python", metavar="PYTHON", help="an interpreter with torch, measured against itself")
+    bench.add_argument("--packages", metavar="DIR", help="where the other tools are installed for it (pip --target)")
+    bench.add_argument("--out", default="out/bench", metavar="DIR", help="where results go (default: out/bench)")
+    bench.add_argument("--pairs", type=int, default=60, help="quality: pairs of workers on the machine as it is")
+    bench.add_argument("--tail-pairs", type=int, default=16, help="quality: pairs with a slow tail")
+    bench.add_argument("--busy-pairs", type=int, default=16, help="quality: pairs with two busy neighbours")
+    bench.add_argument("--asked", type=int, default=2, help="quality: questions to each other tool and truth")
+    bench.add_argument("--peer-s", type=float, default=30.0, help="quality: seconds for one question")
+    bench.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="quality: stop then; again goes on")
+    bench.add_argument("--seed", type=int, default=1)
 
     verify = command("verify", "trust", "recompute everything a memo rests on, and name what does not hold")
     verify.add_argument("memo", help="a memo's folder")

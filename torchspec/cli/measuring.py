@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,21 +91,6 @@ def _known(compiled: Compiled, only: tuple[str, ...], arguments: Namespace) -> i
             spreads = ", ".join(f"{m} {s0 * 100:.2f} % in {n} pairs" for m, (s0, n) in held.metrics.items())
             say(f"{cell.label}: {spreads}; measured {held.at[:16]}, {held.age(now).days} days ago")
     return Exit.ADOPT
-
-
-def add_bench(parser: ArgumentParser) -> None:
-    """The arguments of `bench`."""
-    parser.add_argument("what", choices=("quality", "overhead"), help="rates of right verdicts; cost of the harness")
-    parser.add_argument("--python", metavar="PYTHON", help="an interpreter with torch, measured against itself")
-    parser.add_argument("--packages", metavar="DIR", help="where the other tools are installed for it (pip --target)")
-    parser.add_argument("--out", default="out/bench", metavar="DIR", help="where results go (default: out/bench)")
-    parser.add_argument("--pairs", type=int, default=60, help="quality: pairs of workers on the machine as it is")
-    parser.add_argument("--tail-pairs", type=int, default=16, help="quality: pairs with a slow tail")
-    parser.add_argument("--busy-pairs", type=int, default=16, help="quality: pairs with two busy neighbours")
-    parser.add_argument("--asked", type=int, default=2, help="quality: questions to each other tool and truth")
-    parser.add_argument("--peer-s", type=float, default=30.0, help="quality: seconds for one question")
-    parser.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="quality: stop then; again goes on")
-    parser.add_argument("--seed", type=int, default=1)
 
 
 def bench(arguments: Namespace) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from torchspec.core.diagnostics import Diagnostic, Span, render_text
+if TYPE_CHECKING:
+    from torchspec.core.diagnostics import Diagnostic, Span
 
 FORMATS = ("text", "json", "sarif", "junit", "github")
 
@@ -68,6 +68,8 @@ def as_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _sarif(diagnostics: Sequence[Diagnostic], version: str) -> str:
+    import json
+
     from torchspec.core.codes import CODES
 
     used = sorted({d.code for d in diagnostics})
@@ -122,6 +124,8 @@ def _attribute(text: str) -> str:
 def _junit(diagnostics: Sequence[Diagnostic], target: str) -> str:
     from html import escape
 
+    from torchspec.core.diagnostics import render_text
+
     cases = []
     for d in diagnostics:
         tag = "failure" if d.is_error else "system-out"
@@ -167,6 +171,8 @@ def render_all(
 ) -> str:
     """All diagnostics in one of `FORMATS`; the empty string where there is nothing to say."""
     if form == "json":
+        import json
+
         return json.dumps(
             {"version": 1, "diagnostics": [as_json(d) for d in diagnostics]}, indent=2, ensure_ascii=False
         )
@@ -176,6 +182,10 @@ def render_all(
         return _junit(diagnostics, target)
     if form == "github":
         return "\n".join(_github(d) for d in diagnostics)
+    if not diagnostics:
+        return ""
+    from torchspec.core.diagnostics import render_text
+
     return "\n\n".join(render_text(d, sources, color, columns) for d in diagnostics)
 
 
