@@ -13,9 +13,9 @@ import pytest
 from torchspec.emit.data import backend_plan
 from torchspec.harness.embedded import Embedded
 from torchspec.harness.needs import Needs
-from torchspec.harness.pairs import planted_change
 from torchspec.harness.past import Past
 from torchspec.harness.progress import Estimate, Progress, seconds_in_words
+from torchspec.harness.sides import planted_change
 from torchspec.model.plan import Claim, Gate, Limit, Plan, Statement
 
 ATTENTION = [("attention", "attention", "infer", {"seq": 16})]

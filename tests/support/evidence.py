@@ -15,7 +15,7 @@ import numpy as np
 from plans import make_plan
 
 from torchspec.core.canon import digest
-from torchspec.harness.pairs import planted_change
+from torchspec.harness.sides import planted_change
 from torchspec.judge import judge
 from torchspec.model.codec import to_json
 from torchspec.model.evidence import GENESIS, Record

@@ -17,7 +17,7 @@ import pytest
 
 from torchspec import ledger as tool_ledger
 from torchspec.emit.data import backend_plan
-from torchspec.harness import pairs
+from torchspec.harness import sides
 from torchspec.harness.chain import Ledger
 from torchspec.harness.embedded import Embedded
 from torchspec.harness.needs import Needs
@@ -83,7 +83,7 @@ class Bench:
         held = json.loads(json.dumps(backend_plan(plan, plan.backends[0])))
         self.embedded = Embedded(held, {}, "d" * 64, folder / "h.py")
         self.path = folder / "ledger.jsonl"
-        monkeypatch.setattr(pairs, "idlest_cores", lambda count: [0])
+        monkeypatch.setattr(sides, "idlest_cores", lambda count: [0])
         self.ledger = Ledger(self.path, "r-1")
         past = Past([], "d" * 64, "h" * 64, "candidate")
         python = {"baseline": "python", "candidate": "python"}

@@ -11,9 +11,10 @@ from .chain import canonical, sha256_hex
 from .embedded import Embedded
 from .fresh import CellOver, FreshCell
 from .needs import Needs
-from .pairs import Pairs, Timed, pair_weight, planted_change
+from .pairs import Pairs
 from .progress import Estimate
 from .run import Run
+from .sides import Timed, pair_weight, planted_change
 
 MACHINE = ("node", "os", "architecture", "cpu", "cores", "memory_bytes")
 ENVIRONMENT = ("python", "torch", "packages", "threads", "settings", "malloc", "glibc")

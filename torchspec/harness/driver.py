@@ -25,11 +25,12 @@ from .embedded import Embedded
 from .environ import host, normal_name
 from .fresh import CellOver, FreshCell
 from .needs import Comparison, Needs
-from .pairs import CONTROL_PAIRS, Pairs, pair_weight
+from .pairs import CONTROL_PAIRS, Pairs
 from .past import Past
 from .progress import Estimate, Progress
 from .rehearsal import Rehearsal
 from .run import Run
+from .sides import pair_weight
 from .supervise import WorkerFailed
 
 #: Distributions that install others and take no part in the work.

@@ -1,0 +1,94 @@
+"""What a pair is made of: the comparison that is timed, the two workers that are asked in turn, the change to plant.
+
+Must not decide how much is measured, and writes no records.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .needs import Comparison
+from .run import Run, core_use, foreign_share, idlest_cores
+from .sequential import RATES
+from .supervise import WorkerFailed
+
+#: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
+USUAL_SEES = 0.05
+
+
+def pair_weight(cells: int) -> float:
+    """How much work a pair is that hosts so many cells, in units of a fresh process of both sides."""
+    return 1.0 + 0.5 * cells
+
+
+def planted_change(gate: dict[str, Any]) -> float | None:
+    """The ratio of extra time that a gate's control plants; None for a gate without a control of this kind."""
+    form, value, sees = gate["limit"]["form"], gate["limit"]["value"], gate.get("sees")
+    if value is None or form not in ("growth", "drop"):
+        return None
+    change = float(sees) if sees is not None else value + max(value, USUAL_SEES)
+    if form == "growth" and gate["metric"] not in RATES:
+        return change
+    if form == "drop" and gate["metric"] in RATES:
+        return 1.0 / (1.0 - min(change, 0.95)) - 1.0
+    return None
+
+
+class Timed:
+    """One comparison while it is being timed."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.cell, self.against = comparison.key
+        self.spent_s = 0.0
+        self.over: str | None = None  # why it ended without being measured
+        self.unsupported = False  # the other path does not exist here; the cell itself is none the worse
+        self.calls = self.samples = 0
+        self.padding = 0
+        self.items, self.items_unit = 1, "calls"
+        self.bus_bytes = 0.0  # of a collective: bytes a call that cross the bus
+        self.builds = self.rounds = 0
+        self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
+
+
+class Sides:
+    """A pair of workers that are asked in turn."""
+
+    def __init__(self, run: Run, a: str, b: str, purpose: str, caches: dict[str, Any]) -> None:
+        self.names = (a, b)
+        #: The share of the pinned cores that other processes took; None where nothing tells, or a side has failed.
+        self.pinned: float | None = None
+        self._before: tuple[int, int, int] | None = None
+        self.cores: list[int] = []
+        self.a = run.start(a, f"{purpose}-a", cache=caches[a], timing=True)
+        try:
+            self.b = run.start(b, f"{purpose}-b", cache=caches[b], timing=True)
+        except WorkerFailed:
+            self.a.close()
+            raise
+        self.limit = run.timeout_s
+        try:
+            for worker in (self.a, self.b):  # both import at the same time, then share the core
+                worker.send("hello")
+            for worker in (self.a, self.b):
+                worker.receive(run.start_timeout_s)
+            self.cores = idlest_cores(run.embedded.threads)
+            self.both("pin", {"cores": self.cores}, {"cores": self.cores})
+            self._before = self._use()
+        except BaseException:
+            self.close()
+            raise
+
+    def both(self, do: str, a: dict[str, Any] | None = None, b: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Asks a, then b. A failure carries the worker, and so the side, that failed."""
+        return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
+
+    def _use(self) -> tuple[int, int, int] | None:
+        return core_use(self.cores, [os.getpid(), self.a.process.pid, self.b.process.pid])
+
+    def close(self) -> None:
+        if not (self.a.ended or self.b.ended):
+            self.pinned = foreign_share(self._before, self._use())
+        self.a.close()
+        self.b.close()
