@@ -6,26 +6,29 @@ Plain text for a terminal. Must not print, and must not know any spec.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from torchspec import catalog as catalog_tables
 from torchspec import decide_algebra as algebra
 from torchspec.catalog import Catalog
 from torchspec.core.codes import CODES, Code
 from torchspec.core.diagnostics import Diagnostic, Result
-from torchspec.core.near import nearest
+from torchspec.core.near import meant
 
 WIDTH = 100
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
-def explain_word(what: str, catalog: Catalog | None = None) -> Result[str]:
-    """What `what` means, as text. Without a row of that name: TS590 with the nearest name."""
+def explain_word(what: str, catalog: Catalog | None = None, words: Mapping[str, str] = NO_WORDS) -> Result[str]:
+    """What `what` means, as text. Without a row of that name: TS590 with the nearest name. `words`: texts of more."""
     tables = catalog if catalog is not None else catalog_tables.load()
-    found = [text for text in (_code(what), *_rows(what, tables)) if text]
+    found = [text for text in (_code(what), *_rows(what, tables), words.get(what)) if text]
     if found:
         return Result("\n\n".join(found))
     names = [*CODES, *tables.metrics, *tables.workloads, *tables.backends, *tables.relations, *tables.units]
-    close = nearest(what, [*names, *algebra.RANK])
-    hint = f"did you mean `{close}`?" if close else "`torchspec docs` lists every metric, workload, backend and code"
+    close = meant(what, [*names, *words, *algebra.RANK])
+    hint = f"did you mean {close}?" if close else "`torchspec docs` lists every metric, workload, backend and code"
     return Result(None, (Diagnostic("TS590", f"there is nothing called `{what}` to explain", hint=hint),))
 
 

@@ -83,7 +83,8 @@ def _subject(gate: Gate) -> str:
 
 def _line(gate: Gate) -> str:
     answer = f", else {gate.decision}" if gate.decision is not None else ""
-    return f"{gate_name(gate)}{answer}"
+    scope = f", {_narrowed(gate)}" if gate.only else ""
+    return f"{gate_name(gate)}{scope}{answer}"
 
 
 def _limit(one: Gate, other: Gate, catalog: Catalog) -> Iterator[Change]:

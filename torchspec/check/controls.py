@@ -17,7 +17,7 @@ _PINNED = re.compile(rf"([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._,-]+\])?\s*==
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Variables that the harness sets itself, or that would let one side load other code.
 _RESERVED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PATH", "HOME")
-_SETTINGS: dict[str, tuple[str, ...]] = {
+SETTINGS: dict[str, tuple[str, ...]] = {
     "float32_matmul_precision": ("highest", "high", "medium"),
     "deterministic_algorithms": ("on", "off"),
     "cudnn_benchmark": ("on", "off"),
@@ -25,7 +25,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "allow_reduced_precision_reduction": ("on", "off"),
     "flush_denormal": ("on", "off"),
 }
-_COMPILE: dict[str, tuple[str, ...]] = {
+COMPILE: dict[str, tuple[str, ...]] = {
     "mode": ("default", "reduce_overhead", "max_autotune", "max_autotune_no_cudagraphs"),
     "cache": ("cold", "warm"),
     "backend": ("inductor", "eager", "aot_eager", "cudagraphs"),
@@ -104,16 +104,16 @@ def _settings(context: Context, inner: dict[str, list[Bound]]) -> tuple[tuple[Te
         name, value = line.one(0), line.one(1)
         if name is None or value is None:
             continue
-        if name.text not in _SETTINGS:
-            context.unknown("TS409", "setting", name.text, name.span, _SETTINGS)
-        elif value.text not in _SETTINGS[name.text]:
-            context.unknown("TS409", f"value of {name.text}", value.text, value.span, _SETTINGS[name.text])
+        if name.text not in SETTINGS:
+            context.unknown("TS409", "setting", name.text, name.span, SETTINGS)
+        elif value.text not in SETTINGS[name.text]:
+            context.unknown("TS409", f"value of {name.text}", value.text, value.span, SETTINGS[name.text])
         elif name.text in made:
             context.say("TS219", f"`{name.text}` is set twice", name.span, "keep one")
         else:
             made[name.text] = (Text(name.text, name.span), Text(value.text, value.span))
     for line in inner.get("compile", []):
-        for key, allowed in _COMPILE.items():
+        for key, allowed in COMPILE.items():
             value = line.one(name=key)
             if value is None:
                 continue

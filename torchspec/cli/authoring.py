@@ -127,7 +127,9 @@ def explain(arguments: Namespace) -> int:
         explainer = explaining.explain_decisions if what == "decisions" else explaining.explain_gates
         say(explainer(lowered.plan))
         return Exit.ADOPT
-    result = explaining.explain_word(what)
+    from torchspec.cli import manual
+
+    result = explaining.explain_word(what, words=manual.word_texts())
     show(result.diagnostics, {}, arguments)
     if result.value is None:
         return Exit.SPEC
@@ -173,9 +175,9 @@ def schema(arguments: Namespace) -> int:
 
 def docs(arguments: Namespace) -> int:
     """The reference, from the tables."""
-    from torchspec import reference
+    from torchspec.cli import manual
 
-    topics = reference.topics()
+    topics = manual.topics()
     if arguments.topic is not None and arguments.topic not in topics:
         say(f"torchspec: there is no topic {arguments.topic!r}; there are: {', '.join(topics)}", sys.stderr)
         return Exit.SPEC
