@@ -26,6 +26,7 @@ from torchspec.harness.dist_processes import (
     processes_with_token,
     rank_disagreements,
 )
+from torchspec.harness.dist_trials import who_was_slow
 from torchspec.harness.dist_wait import communication_account, length, merged, shared
 from torchspec.harness.dist_wire import WireError, take_frame, wire_frame, write_json_whole
 from torchspec.harness.dist_worker import slowest
@@ -280,3 +281,11 @@ def test_the_leash_ends_a_rank_whose_driver_is_gone(tmp_path):
     taken[0].close()
     assert rank.wait(10) == 70
     server.close()
+
+
+def test_one_stall_of_a_busy_machine_does_not_name_the_wrong_rank():
+    calm = {"slow": 1, "waits": [0.1, 0.001]}
+    stalled = {"slow": 1, "waits": [0.1, 0.9]}
+    assert who_was_slow([calm, stalled, calm]) == {1: 1}
+    assert who_was_slow([calm, stalled, stalled]) == {1: 0}
+    assert who_was_slow([{"slow": 0, "waits": [0.2, 0.3]}, calm]) == {0: 0, 1: 1}
