@@ -187,12 +187,12 @@ class Driver:
         open_cells = [cell for cell in self.cells if not run.past.ended(cell)]
         rehearsal = Rehearsal(run, self.context.get("rebuilt"))
         if open_cells or rehearsal.open():
+            rehearsal.note_rebuilding()
             missing = self._environments(open_cells)
             if missing is not None:
                 for cell in open_cells:
                     run.cell_done(cell, "not_run", missing)
                 return
-            rehearsal.note_rebuilding()
             take_calibration(run, self.context.get("calibration") or {}, self.cells, host())
         comparisons: list[Comparison] = []
         self.estimate = Estimate(self.progress, self._work_ahead(open_cells))
