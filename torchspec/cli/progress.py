@@ -114,5 +114,5 @@ class Progress:
             self.clear()
             timed, pairs, whole = (float(event.get(name) or 0.0) for name in ("timed_s", "pairs_s", "seconds"))
             if timed and pairs and whole:
-                inside = f"{100 * timed / pairs:.0f} % of the {pairs:.0f} s of pairs"
-                self.line(f"  {100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {inside}")
+                rest = f"{100 * timed / pairs:.0f} % of the {pairs:.0f} s of pairs"
+                self.line(f"  {100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {rest}")

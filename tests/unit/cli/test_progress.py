@@ -52,3 +52,15 @@ def test_a_terminal_has_one_live_line_and_plain_output_has_none() -> None:
     assert "[1/2] attention cpu infer: fresh process 1 of 3, about 1 min 30 s left" in live.getvalue()
     assert "\r" not in plain.getvalue()
     assert "attention cpu infer: not run: no<U+001B>[31m device" in plain.getvalue()
+
+
+def test_a_run_ends_with_the_share_of_its_time_inside_timed_work() -> None:
+    plain = io.StringIO()
+    with Progress(plain, color=False) as progress:
+        progress.event({"event": "calibration", "used": 3, "refused": {}})
+        progress.event({"event": "end", "seconds": 200.0, "timed_s": 80.0, "pairs_s": 100.0})
+        progress.event({"event": "end", "seconds": 20.0, "timed_s": 0.0, "pairs_s": 0.0})  # nothing was timed
+    assert plain.getvalue() == (
+        "  the noise of 3 cells on this machine was measured before\n"
+        "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs\n"
+    )
