@@ -118,6 +118,8 @@ def _unique(modules: list[Module]) -> None:
     seen: dict[str, str] = {}
     for module in modules:
         for name in module.names:
+            if name == "__all__":  # says what a module passes on, and nothing in the joined file
+                continue
             if name in seen and seen[name] != module.name:
                 raise BundleError(f"{seen[name]} and {module.name} both define {name}; they share one file")
             seen[name] = module.name

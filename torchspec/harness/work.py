@@ -1,4 +1,4 @@
-"""What a workload kind is to the harness: `Work` (one class a kind) and `Job` (the work, built and ready to step).
+"""What a workload kind is to the harness: `Work`, one class a kind. `jobs.py` has the work built and ready to step.
 
 ## To add a kind
 
@@ -29,6 +29,7 @@ checkpoints) is done from these by `ModuleJob`. What may be overridden, when a k
 - `loss(output, args)`: the scalar to go backward from. By default a scalar output is its own loss, and anything else
   goes backward from frozen random cotangents.
 - `reference()`: the path that the float64 reference on the CPU takes (default: the kind's own).
+- `accuracy(output, inputs)`: the share of right answers, for `task.accuracy`.
 - `optimizer(parameters)`: for `loss.final`, checkpoints and, where `timed_optimizer` is True, inside the timed step.
 - `job(parts, mode, path, device, dtype)`: a `Job` of your own, where the work is no single module (token-by-token
   decoding, collectives, bare operators). Implement what makes sense; the base class answers `Unsupported` for the rest.
@@ -41,20 +42,15 @@ Must not: read clocks, spawn, write files, or draw random numbers outside `input
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from pathlib import Path
 from typing import Any
 
+from .jobs import Job, Unsupported
+from .module_job import ModuleJob
 from .trees import convert, tensors
 
-
-class Unsupported(Exception):
-    """What this version, backend or machine cannot do. `where` is "version", "backend" or "machine"."""
-
-    def __init__(self, reason: str, where: str = "version") -> None:
-        super().__init__(reason)
-        self.where = where
+#: What a file of a kind needs, from here alone.
+__all__ = ["KINDS", "Job", "ModuleJob", "Task", "Unsupported", "Work", "random_cotangent"]
 
 
 class Task:
@@ -134,6 +130,10 @@ class Work:
 
         return output if isinstance(output, torch.Tensor) and output.dim() == 0 else None
 
+    def accuracy(self, output: Any, inputs: Any) -> dict[str, Any]:
+        """{"value": share of right answers, "by": who says what is right}."""
+        raise Unsupported("this kind of work has no answers that are right or wrong", "backend")
+
     def reference(self) -> str | None:
         """The path taken by the float64 reference."""
         return None
@@ -183,225 +183,3 @@ def random_cotangent(value: Any, dtype: Any) -> Any:
     if value.is_complex():
         return torch.randn(value.shape, dtype=torch.complex64)
     return torch.randn(value.shape).to(dtype if dtype is not None and dtype.is_floating_point else torch.float32)
-
-
-class Job:
-    """The work, built. `step` is what is timed; everything else looks at it. All of it runs on one device."""
-
-    items = 1
-    items_unit = "calls"
-
-    def ambient(self) -> contextlib.AbstractContextManager[Any]:
-        """Entered once around many steps (no-grad and the like), so that its cost is not charged to a step."""
-        return contextlib.nullcontext()
-
-    def step(self) -> Any:
-        """One unit of work, as the mode says. Called inside `ambient`."""
-        raise NotImplementedError
-
-    def forward(self) -> Any:
-        """The output of one forward pass, detached; enters `ambient` by itself."""
-        raise Unsupported("this kind of work has no outputs to compare", "backend")
-
-    def gradients(self) -> dict[str, Any]:
-        """Gradients by name after one forward and backward from the frozen weights."""
-        raise Unsupported("this kind of work has no gradients", "backend")
-
-    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
-        """What one run of the work gives: {"output": {name: tensor}}, and "gradient" where asked."""
-        found = {"output": tensors(self.forward())}
-        if gradients:
-            found["gradient"] = self.gradients()
-        return found
-
-    def losses(self, steps: int) -> list[float]:
-        """The loss before each of `steps` optimizer steps, and after the last; leaves the job used up."""
-        raise Unsupported("this kind of work has no loss", "backend")
-
-    def weights(self) -> dict[str, Any]:
-        """The weights that the job holds, by name."""
-        return {}
-
-    def path_taken(self, seen: dict[str, Any]) -> str | None:
-        """Which path the work took, in words, from what `trace.watch` saw of a step; None where there is but one."""
-        return None
-
-    def first_token(self) -> Any:
-        """All work between a request and its first token."""
-        raise Unsupported("this kind of work gives no tokens", "backend")
-
-    def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """(module, args, kwargs) to compile or export."""
-        raise Unsupported("this kind of work has no module to compile or export", "backend")
-
-    def run_with(self, runner: Any) -> None:
-        """From now on steps call `runner` (the compiled or exported form) instead of the module itself."""
-        raise Unsupported("this kind of work has no module to compile or export", "backend")
-
-    def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One forward pass of what steps run, with other inputs. Called inside `ambient`."""
-        raise Unsupported("this kind of work takes no other inputs", "backend")
-
-    def relayout(self, padding: int) -> None:
-        """Moves inputs and weights to other places in memory, after an allocation of `padding` bytes."""
-
-    def checkpoint(self) -> dict[str, Any]:
-        """{"module": state dict}, and in train mode {"optimizer": its state after one step, "rng": the random state,
-        "drawn": the numbers that follow from it}. The weights stay as they were."""
-        raise Unsupported("this kind of work has no state", "backend")
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Loads what `checkpoint` gave, strictly, and goes on with one optimizer step; then back to those weights."""
-        raise Unsupported("this kind of work has no state", "backend")
-
-
-class ModuleJob(Job):
-    """A `torch.nn.Module` in one of the four modes."""
-
-    def __init__(self, work: Work, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any):
-        import torch
-
-        self.work, self.mode, self.device = work, mode, device
-        self.items, self.items_unit = work.items(), work.items_unit
-        torch.manual_seed(work.task.seed)
-        module = work.module(path)
-        module.load_state_dict(frozen["weights"], strict=path in (None, work.reference()))
-        self.inputs = convert(frozen["inputs"], device, dtype)
-        self.cotangents = convert(frozen["cotangents"], device, dtype)
-        self.module = module.to(device=device) if dtype is None else module.to(device=device, dtype=dtype)
-        if dtype is None and work.dtype() is not None:
-            self.module = self.module.to(dtype=work.dtype())
-        self.module.train(mode == "train")
-        self._padding: Any = None
-        self._output: Any = None
-        self.run_with(self.module)
-        self.tuned = work.optimizer(self._parameters()) if work.timed_optimizer and mode == "train" else None
-
-    def run_with(self, runner: Any) -> None:
-        """Sets what a step calls, and everything about it that need not be looked up inside a step."""
-        args, kwargs = self.arguments()
-        placed = tensors([list(args), kwargs])
-        if self.mode == "train" and self.work.input_gradients:
-            for value in placed.values():
-                value.requires_grad_(value.is_floating_point() or value.is_complex())
-        self.runner = runner
-        self._call = functools.partial(runner, *args, **kwargs)
-        self._leaves = {k: p for k, p in self.module.named_parameters() if p.requires_grad}
-        self._leaves.update({f"input.{k}": v for k, v in placed.items() if v.requires_grad})
-
-    def _parameters(self) -> list[Any]:
-        return [p for p in self.module.parameters() if p.requires_grad]
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The inputs as positional and keyword arguments."""
-        if isinstance(self.inputs, dict):
-            return (), self.inputs
-        return (tuple(self.inputs) if isinstance(self.inputs, (tuple, list)) else (self.inputs,)), {}
-
-    def ambient(self) -> contextlib.AbstractContextManager[Any]:
-        import torch
-
-        return contextlib.nullcontext() if self.mode == "train" else torch.no_grad()
-
-    def _forward_backward(self) -> Any:
-        import torch
-
-        for leaf in self._leaves.values():
-            leaf.grad = None
-        output = self._call()
-        self._output = output
-        loss = self.work.loss(output, self.inputs)
-        if loss is not None:
-            loss.backward()
-            return loss.detach()
-        found = {"output": output} if isinstance(output, torch.Tensor) else tensors(output)
-        torch.autograd.backward([found[name] for name in self.cotangents], list(self.cotangents.values()))
-        return None
-
-    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
-        if not gradients:
-            return super().results(False)
-        found = self.gradients()  # output and gradients of one and the same pass
-        return {"output": {name: value.detach() for name, value in tensors(self._output).items()}, "gradient": found}
-
-    def step(self) -> Any:
-        if self.mode != "train":
-            return self._call()
-        result = self._forward_backward()
-        if self.tuned is not None:
-            self.tuned.step()
-        return result
-
-    def forward(self) -> Any:
-        import torch
-
-        with torch.no_grad():
-            return self._call()
-
-    def gradients(self) -> dict[str, Any]:
-        self._forward_backward()
-        return {k: v.grad.detach().clone() for k, v in self._leaves.items() if v.grad is not None}
-
-    def losses(self, steps: int) -> list[float]:
-        if self.mode != "train":
-            raise Unsupported("only a training cell has a loss", "backend")
-        optimizer = self.work.optimizer(self._parameters())
-        values = []
-        for _ in range(steps + 1):
-            loss = self._forward_backward()
-            if loss is None:
-                raise Unsupported("this work has no scalar loss", "backend")
-            values.append(float(loss))
-            optimizer.step()
-        return values
-
-    def weights(self) -> dict[str, Any]:
-        return dict(self.module.state_dict())
-
-    def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = self.arguments()
-        return self.module, args, kwargs
-
-    def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.runner(*args, **kwargs)
-
-    def relayout(self, padding: int) -> None:
-        import torch
-
-        self._padding = torch.empty(max(1, padding), dtype=torch.uint8)
-        for tensor in [*self.module.parameters(), *self.module.buffers()]:
-            tensor.grad = None
-            tensor.data = tensor.data.clone()
-        self.inputs = convert(self.inputs)
-        self.cotangents = convert(self.cotangents)
-        self.run_with(self.runner)
-
-    def checkpoint(self) -> dict[str, Any]:
-        import torch
-
-        saved: dict[str, Any] = {"module": {name: value.clone() for name, value in self.weights().items()}}
-        if self.mode == "train" and self._parameters():
-            optimizer = self.work.optimizer(self._parameters())
-            self._forward_backward()
-            optimizer.step()
-            saved["optimizer"] = optimizer.state_dict()
-            self.module.load_state_dict(saved["module"])
-            saved["rng"] = torch.get_rng_state()
-            saved["drawn"] = torch.rand(8)
-            torch.set_rng_state(saved["rng"])
-        return saved
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        self.module.load_state_dict(saved["module"], strict=True)
-        if "optimizer" in saved:
-            optimizer = self.work.optimizer(self._parameters())
-            optimizer.load_state_dict(saved["optimizer"])
-            self._forward_backward()
-            optimizer.step()
-            self.module.load_state_dict(saved["module"])
-        if "rng" in saved:
-            import torch
-
-            torch.set_rng_state(saved["rng"])
-            if not torch.equal(torch.rand(8), saved["drawn"]):
-                raise ValueError("the same random state gives other random numbers here")

@@ -22,7 +22,7 @@ from typing import Any
 from .trees import tensors
 from .work import Job, ModuleJob, Unsupported, Work
 
-SHAPE = re.compile(r"[0-9]+(x[0-9]+)*")
+SHAPE_TEXT = re.compile(r"[0-9]+(x[0-9]+)*")
 WORDS = {"true": True, "false": False, "none": None}
 FEWEST_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 
@@ -92,7 +92,7 @@ def tensor_argument(text: str, usual: Any) -> Any:
     # One number alone is a plain value, unless words of a tensor follow.
     if (
         not words
-        or not SHAPE.fullmatch(words[0])
+        or not SHAPE_TEXT.fullmatch(words[0])
         or ("x" not in words[0] and (len(words) == 1 or _number(words[1]) is not None))
     ):
         return None
