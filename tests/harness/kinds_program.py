@@ -56,6 +56,13 @@ def main() -> None:
             told.update(path=seen["path"], operators=seen["operators"])
         return told
 
+    def logits(made: Any) -> dict[str, Any]:
+        frozen = made.freeze()
+        output = made.job(frozen, "train", None, cpu, None).results(True)["output"]
+        wide = made.job(frozen, "train", made.reference(), cpu, torch.float64).results(True)["output"]
+        apart = numerics.compare_tensors(output["logits"], wide["logits"])["max_rel"]
+        return {"rows": list(output["logits"].shape), "apart": apart, "dtype": str(output["logits"].dtype)}
+
     single = {"dtype": "float32"}
     shape = {"batch": 1, "heads": 2, "seq": 64, "head_dim": 16, **single}
     sizes = {"window": 8, "block": 16, "document_length": 20, "prefix": 10}
@@ -67,6 +74,13 @@ def main() -> None:
     causal = {**shape, "mask": "causal"}
     for score in ("relative_bias", "alibi", "soft_cap"):
         case(f"flex {score}", lambda score=score: errors(work("flex_attention", causal, "infer", {"score": score})))
+    case("flex own score", lambda: errors(work("flex_attention", causal, options={"score": "custom"}, function="lean")))
+    both = {**shape, "mask": "custom"}
+    case("flex own both", lambda: errors(work("flex_attention", both, options={"score": "custom"}, function="both")))
+    case("flex beside own", lambda: errors(work("flex_attention", causal, function="spelled"), "spelled"))
+    mixed = {"autocast": "bfloat16"}
+    for kind in ("attention", "flex_attention"):
+        case(f"{kind} mixed", lambda kind=kind: errors(work(kind, causal, options=mixed)))
     case("flex train", lambda: errors(work("flex_attention", causal, "train")))
     own = {**shape, "mask": "custom"}
     case("flex custom", lambda: errors(work("flex_attention", own, function="every_third")))
@@ -81,6 +95,8 @@ def main() -> None:
                 lambda words=words: errors(work("linear_cross_entropy", loss, "train", words), traced=True),
             )
     unfused = work("linear_cross_entropy", loss, "train", {"form": "module"})
+    case("loss logits", lambda: logits(work("linear_cross_entropy", loss, "train")))
+    case("loss mixed logits", lambda: logits(work("linear_cross_entropy", loss, "train", mixed)))
     case("loss beside", lambda: errors(unfused, "unfused", traced=True))
 
     def converges() -> dict[str, Any]:
@@ -133,6 +149,14 @@ def main() -> None:
         case(f"autoencoder {frames}", lambda axes=axes: errors(work("autoencoder", axes), traced=True))
 
     rows = {"width": 16, **single}
+
+    def right(kind: str, axes: dict[str, Any], **more: Any) -> dict[str, Any]:
+        made = work(kind, axes, **more)
+        found: dict[str, Any] = made.job(made.freeze(), "infer", None, cpu, None).accuracy()
+        return found
+
+    case("team accuracy", lambda: right("python", rows, function="build"))
+    case("no accuracy", lambda: right("attention", causal))
     counts = {"counts": {"value": 3, "unit": "rows"}}
     case("team", lambda: errors(work("python", rows, "train", counts, function="build")))
     case("team beside", lambda: errors(work("python", rows, function="build"), "old"))
@@ -170,6 +194,33 @@ def main() -> None:
         return exports.onnx_parity(made.job(made.freeze(), "export", None, cpu, None), team / "out.onnx")
 
     case("onnx", onnx)
+
+    def state() -> dict[str, Any]:
+        made = work("checkpoint", {"hidden": 16, **single}, "train")
+        frozen = made.freeze()
+        trees = importlib.import_module("harness.trees")
+        saved = made.job(frozen, "train", None, cpu, None).checkpoint()
+        trees.save_tree(saved, team / "state.pt")
+        held = trees.load_tree(team / "state.pt")
+        reader = made.job(frozen, "train", None, cpu, None)
+        reader.restore(held)
+        told = {
+            "files": sorted(held["files"]),
+            "same": trees.tree_digest(reader.weights()) == trees.tree_digest(saved["module"]),
+        }
+        damaged = {**held, "files": {k: v.flip(0) if k.endswith(".distcp") else v for k, v in held["files"].items()}}
+        try:
+            reader.restore(damaged)
+        except Exception as error:
+            told["damaged"] = type(error).__name__
+        other = {**held, "optimizer": {**held["optimizer"], "state": {0: {"step": torch.tensor(7.0)}}}}
+        try:
+            reader.restore(other)
+        except ValueError as error:
+            told["other"] = str(error)
+        return told
+
+    case("checkpoint", state)
 
     def watched() -> dict[str, Any]:
         made = work("python", rows, "compile", function="breaks")

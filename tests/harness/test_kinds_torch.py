@@ -21,6 +21,25 @@ def every_third():
     return lambda b, h, q, k: (q >= k) & ((q - k) % 3 == 0)
 
 
+def lean():
+    return lambda s, b, h, q, k: s - 0.05 * (q - k)
+
+
+def both():
+    return every_third(), lean()
+
+
+class Spelled(torch.nn.Module):
+    def forward(self, query, key, value):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return scores.masked_fill(~seen, float("-inf")).softmax(-1) @ value
+
+
+def spelled():
+    return Spelled()
+
+
 def old(width):
     return torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
 
@@ -30,6 +49,11 @@ def build(width, rows=3):
         return output.square().mean()
 
     return old(width), (torch.randn(rows, width),), loss, lambda weights: torch.optim.SGD(weights, lr=0.1)
+
+
+def accuracy(output, inputs):
+    assert output.shape[0] == inputs[0].shape[0]
+    return (output.shape[1] == 2) * 0.75
 
 
 def lines(data):
@@ -90,6 +114,16 @@ def test_every_mask_gives_the_same_attention_on_every_path(found: dict[str, Any]
         assert found[f"flex {score}"]["output"] < 1e-5
 
 
+def test_a_teams_own_mask_score_and_old_path(found: dict[str, Any]) -> None:
+    for name in ("flex own score", "flex own both", "flex beside own"):
+        assert found[name].get("output", 1.0) < 1e-5, (name, found[name])
+
+
+def test_mixed_precision_is_felt_by_attention_and_no_more_than_that(found: dict[str, Any]) -> None:
+    for kind in ("attention", "flex_attention"):
+        assert 1e-5 < found[f"{kind} mixed"].get("output", 1.0) < 5e-2, found[f"{kind} mixed"]
+
+
 def test_what_attention_cannot_do_is_unsupported_with_the_reason(found: dict[str, Any]) -> None:
     assert "does not support backward on CPU" in found["flex train"]["unsupported"]
     assert "no score modification" in found["sdpa with a score"]["unsupported"]
@@ -106,6 +140,22 @@ def test_the_evidence_tells_which_path_the_loss_took(found: dict[str, Any]) -> N
     losses = found["loss steps"]["losses"]
     assert len(losses) == 6
     assert losses[-1] < losses[0]
+
+
+def test_the_loss_comes_with_the_logits_of_its_head(found: dict[str, Any]) -> None:
+    assert found["loss logits"]["rows"] == [16, 500]
+    assert found["loss logits"]["apart"] < 1e-5
+    assert found["loss mixed logits"]["dtype"] == "torch.bfloat16"
+    assert 1e-5 < found["loss mixed logits"]["apart"] < 5e-2
+
+
+def test_a_distributed_checkpoint_of_one_process(found: dict[str, Any]) -> None:
+    told = found["checkpoint"]
+    assert told.get("same"), told
+    assert ".metadata" in told["files"]
+    assert any(name.endswith(".distcp") for name in told["files"])
+    assert told["damaged"]
+    assert told["other"] == "the distributed checkpoint gives another optimizer state than was saved"
 
 
 def test_operators_by_name(found: dict[str, Any]) -> None:
@@ -147,6 +197,11 @@ def test_the_team_code_in_every_form(found: dict[str, Any]) -> None:
     assert found["team step"]["losses"][-1] < found["team step"]["losses"][0]
     assert found["team step"]["unit"] == "rows"
     assert "needs `counts`" in found["team step without counts"]["unsupported"]
+
+
+def test_what_is_right_the_team_says(found: dict[str, Any]) -> None:
+    assert found["team accuracy"] == {"value": 0.75, "by": "accuracy of team_code.py"}
+    assert "no answers that are right or wrong" in found["no accuracy"]["unsupported"]
 
 
 def test_a_kernel_does_not_run_on_a_cpu_in_silence(found: dict[str, Any]) -> None:

@@ -103,7 +103,11 @@ METRICS: tuple[Metric, ...] = (
     *_error("cosine", "Cosine of the angle between output and reference", "number", "higher"),
     *_error("psnr", "Peak signal-to-noise ratio against the reference", "db", "higher"),
     *_error("nonfinite", "Positions that are NaN or infinite on one side only", "count"),
-    _error("logits_max_abs", "Largest absolute difference of the logits", kinds=("decode", "python"))[0],
+    _error(
+        "logits_max_abs",
+        "Largest absolute difference of the logits",
+        kinds=("decode", "python", "linear_cross_entropy"),
+    )[0],
     Metric(
         "error.rate",
         "Share of requests that ended in an error",
@@ -266,6 +270,13 @@ METRICS: tuple[Metric, ...] = (
         "defer",
         ("export",),
         "written by the candidate, read by the baseline",
+    ),
+    _truth(
+        "export.baseline_to_candidate",
+        "What the baseline exported loads and runs in the candidate",
+        "defer",
+        ("export",),
+        "written by the baseline, read by the candidate",
     ),
     _truth(
         "export.dynamic",

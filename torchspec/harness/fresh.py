@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .environ import usable_cores
-from .looks import export_gates, looks
+from .looks import crossings, export_gates, looks
 from .needs import Needs
 from .progress import Estimate
 from .run import Run
@@ -378,12 +378,7 @@ class FreshCell:
             else:
                 found = self.reload(side, path)
             records.append(self._fact(side, "export.reload", found))
-        if self.needs.wants("export.candidate_to_baseline") and side == run.candidate:
-            if trip["stage"] in ("export", "save"):
-                found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
-            else:
-                found = self.reload("baseline", path)
-            records.append(self._fact(side, "export.candidate_to_baseline", found))
+        records += crossings(self, side, path, trip)
         records += export_gates(self, worker, side, path)
         return trip["stage"] != "export", records
 

@@ -21,6 +21,30 @@ EXPORT_GATES = {
 }
 
 
+def crossings(cell: Any, side: str, path: Path, trip: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Facts of programs that one side exported and the other loads and runs, as the gates ask.
+
+    Taken with the candidate, which exported to `path` and came as far as `trip` says."""
+    run, records = cell.run, []
+    if side != run.candidate:
+        return []
+    if cell.needs.wants("export.candidate_to_baseline"):
+        if trip["stage"] in ("export", "save"):
+            found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
+        else:
+            found = cell.reload("baseline", path)
+        records.append(cell._fact(side, "export.candidate_to_baseline", found))
+    if cell.needs.wants("export.baseline_to_candidate"):
+        cell.baseline_done.wait()
+        older = run.output_file(cell.cell, "baseline", "exported").with_suffix(".pt2")
+        if older.is_file():
+            records.append(cell._fact(side, "export.baseline_to_candidate", cell.reload(side, older)))
+        else:
+            reason = Unable("the baseline exported no program that could be loaded", "version")
+            run.unsupported(cell.cell, side, "export.baseline_to_candidate", reason)
+    return records
+
+
 def export_gates(cell: Any, worker: Worker, side: str, path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Facts of the further export gates that `cell` (a FreshCell) wants; `path` is that of its exported program."""
     records = []
@@ -69,6 +93,13 @@ def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, 
                 meter = f"perf_counter, nearest rank of {len(seconds)}"
                 body = cell._sample(side, metric, value, "s", repeat, meter, None, {"seconds": seconds})
                 records.append(("sample", body))
+    if repeat == 0 and cell.needs.wants("task.accuracy"):
+        try:
+            found = ask("accuracy")
+            body = cell._sample(side, "task.accuracy", found["value"], "1", repeat, found["by"], None, {})
+            records.append(("sample", body))
+        except Unable as reason:
+            cell.run.unsupported(cell.cell, side, "task.accuracy", reason)
     if cell.needs.wants("fallback.operators"):
         try:
             found = ask("fallbacks")

@@ -12,9 +12,9 @@ REPEATED = (*MEMORY, "import.time", "latency.first_call", "compile.time", "compi
             "compile.recompiles", "fallback.operators", "latency.first_token_p50",
             "latency.first_token_p95")  # fmt: skip
 KNOWN = (
-    *REPEATED, *TIMED, "runs", "loss.final", "export.roundtrip", "export.reload", "export.candidate_to_baseline",
-    "export.dynamic", "export.aot_package", "export.onnx", "checkpoint.candidate_to_baseline",
-    "checkpoint.baseline_to_candidate",
+    *REPEATED, *TIMED, "runs", "loss.final", "task.accuracy", "export.roundtrip", "export.reload",
+    "export.candidate_to_baseline", "export.baseline_to_candidate", "export.dynamic", "export.aot_package",
+    "export.onnx", "checkpoint.candidate_to_baseline", "checkpoint.baseline_to_candidate",
 )  # fmt: skip
 #: What a device that measures more adds to the metrics known and to those that three processes are asked for.
 MORE_KNOWN: set[str] = set()

@@ -1,17 +1,24 @@
-"""Attention over q, k and v: by `scaled_dot_product_attention`, by FlexAttention, or spelled out, under one mask."""
+"""Attention over q, k and v under one mask: by `scaled_dot_product_attention`, by FlexAttention, spelled out, or by the
+team's own old path."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .masks import Mask, Score, dense_attention, dense_mask, mask_named, score_named
+from .precision import mixed
+from .team import old_path
 from .work import Job, ModuleJob, Unsupported, Work
 
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
 
 
 class Attention(Work):
-    """Axes: batch, heads, seq, head_dim, mask, dtype. q, k, v are (batch, heads, seq, head_dim); so is the output."""
+    """Axes: batch, heads, seq, head_dim, mask, dtype. q, k, v are (batch, heads, seq, head_dim); so is the output.
+
+    `autocast`: a dtype for mixed precision. `beside` any other name than those of `module`: a function in the team's
+    file that gives the module (query, key, value) -> output, or a function below torch that is called with the three.
+    """
 
     kind = "attention"
     items_unit = "tokens"
@@ -48,9 +55,8 @@ class Attention(Work):
     def module(self, path: str | None) -> Any:
         path = path or self.own_path
         makers = {"sdpa": self._sdpa, "flex_attention": self._flex, "dense": self._dense}
-        if path not in makers:
-            raise Unsupported(f"{self.kind} has no path {path}", "backend")
-        return makers[path]()
+        made = makers[path]() if path in makers else old_path(self.task, path)
+        return mixed(made, self.task.options)
 
     def _sdpa(self) -> Any:
         import torch

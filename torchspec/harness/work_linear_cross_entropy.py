@@ -6,14 +6,19 @@ from __future__ import annotations
 from typing import Any
 
 from .precision import autocast
+from .trees import tensors
 from .work import Job, ModuleJob, Unsupported, Work
 
 #: Names of the unfused path: `linear` and then `cross_entropy`, the whole logits in memory.
 UNFUSED = ("unfused", "cross_entropy", "torch.nn.functional.cross_entropy")
 
+#: Rows whose logits are compared: enough of them to see a drift, and few enough to keep.
+LOGIT_ROWS = 16
+
 
 class LinearCrossEntropy(Work):
-    """Axes: tokens, hidden, vocabulary, dtype. Output: the scalar mean loss. The workload's own words:
+    """Axes: tokens, hidden, vocabulary, dtype. Output: the scalar mean loss, and beside it the logits of the first rows
+    as the head's weight gives them in the same precision. The workload's own words:
 
     `options`: absent or "default" is `LinearCrossEntropyOptions()`; "none" no options, which is the reference path; a
     mapping is passed to it. `form`: "functional", or "module" for `torch.nn.LinearCrossEntropyLoss`. `autocast`: a
@@ -107,10 +112,21 @@ class LinearCrossEntropy(Work):
 
 
 class LossJob(ModuleJob):
-    """Says whether the whole logits were made."""
+    """Says whether the whole logits were made, and gives those of the first rows: a loss that takes another path must
+    still be the loss of these."""
+
+    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
+        import torch
+
+        found = super().results(gradients)
+        rows = tensors(self.inputs)["0"][:LOGIT_ROWS]
+        weight = next(iter(self.module.parameters()))
+        with torch.no_grad(), autocast(self.work.task.options, rows.device.type):
+            found["output"]["logits"] = torch.nn.functional.linear(rows, weight)
+        return found
 
     def path_taken(self, seen: dict[str, Any]) -> str:
-        tokens, _, vocabulary = self.work.sizes()  # type: ignore[attr-defined]
+        tokens, _, vocabulary = self.work.sizes()
         if (tokens, vocabulary) in seen["shapes"]:
             return f"unfused: the whole logits ({tokens} x {vocabulary}) were made"
         fused = [name for name in seen["operators"] if "linear_cross_entropy" in name]

@@ -5,6 +5,8 @@
     (module, inputs, loss_fn, optimizer)    optimizer(parameters) gives a torch.optim.Optimizer; loss_fn may be None
     step                                    a function without arguments; the workload's `counts` says what it does
 
+Beside it the file may hold `accuracy(output, inputs)`: the share of right answers, from 0 to 1, for `task.accuracy`.
+
 The function is given what its parameters name: axes of the shape, `data` (lines of the slice), `dtype`, `seed`,
 `device`.
 """
@@ -13,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .precision import autocast
-from .team import call_team, team_file, team_function
+from .precision import mixed
+from .team import call_team, old_path, team_file, team_function
 from .trees import convert, tensors
 from .work import Job, ModuleJob, Task, Unsupported, Work
 
@@ -53,43 +55,8 @@ class TeamCode(Work):
 
     def module(self, path: str | None) -> Any:
         if path is None:
-            return self._mixed(self.returned(again=True)[0])
-        return self._beside(path)
-
-    def _beside(self, path: str) -> Any:
-        """The old path: a function of that name in the team's file, or one below torch, called with the inputs."""
-        import torch
-
-        if self.task.entry is not None:
-            made = getattr(team_file(self.task.team, self.task.entry["path"]), path.rsplit(".", 1)[-1], None)
-            if made is not None:
-                given = call_team(made, self.task)
-                return self._mixed(given[0] if isinstance(given, tuple) else given)
-        function: Any = torch
-        for part in path.removeprefix("torch.").split("."):
-            function = getattr(function, part, None)
-        if not callable(function):
-            raise Unsupported(f"neither the team's file nor torch has {path}", "backend")
-
-        class Beside(torch.nn.Module):  # type: ignore[misc]
-            def forward(self, *args: Any, **kwargs: Any) -> Any:
-                return function(*args, **kwargs)
-
-        return Beside()
-
-    def _mixed(self, module: Any) -> Any:
-        """The module itself, or within autocast where the workload asks for it; names of weights stay as they were."""
-        options = self.task.options
-        if options.get("autocast"):
-            inner = module.forward
-
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                place = next(iter(tensors([list(args), kwargs]).values()))
-                with autocast(options, place.device.type):
-                    return inner(*args, **kwargs)
-
-            module.forward = forward
-        return module
+            return mixed(self.returned(again=True)[0], self.task.options)
+        return mixed(old_path(self.task, path), self.task.options)
 
     def loss(self, output: Any, inputs: Any) -> Any:
         given = self.returned()
@@ -97,6 +64,18 @@ class TeamCode(Work):
             return given[2](output, inputs)
         found = getattr(output, "loss", None)
         return found if found is not None else super().loss(output, inputs)
+
+    def accuracy(self, output: Any, inputs: Any) -> dict[str, Any]:
+        """What the team's own `accuracy` says of the output."""
+        entry = self.task.entry
+        score = getattr(team_file(self.task.team, entry["path"]), "accuracy", None) if entry is not None else None
+        if not callable(score):
+            where = entry["path"] if entry is not None else "the workload"
+            raise Unsupported(f"{where} has no function accuracy(output, inputs) that says what is right", "backend")
+        value = float(score(output, inputs))
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"accuracy(output, inputs) gave {value}, which is no share between 0 and 1")
+        return {"value": value, "by": f"accuracy of {entry['path']}"}  # type: ignore[index]
 
     def optimizer(self, parameters: list[Any]) -> Any:
         given = self.returned()

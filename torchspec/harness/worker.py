@@ -214,6 +214,11 @@ class Bench:
         ours, theirs = load_tree(Path(values))["output"], load_tree(Path(references))["output"]
         return {**close_enough(ours, theirs), "bit_identical": tree_digest(ours) == tree_digest(theirs)}
 
+    def accuracy(self, name: str) -> dict[str, Any]:
+        """The share of right answers. Seeds first, so that a repeat is the same."""
+        self.device.seed(self.works[name].task.seed)
+        return self.jobs[name].accuracy()
+
     def losses(self, name: str, steps: int) -> dict[str, Any]:
         return {"losses": self.jobs[name].losses(steps)}
 

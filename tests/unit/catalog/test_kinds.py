@@ -9,12 +9,13 @@ import pytest
 
 from torchspec import catalog, pipeline
 from torchspec.catalog.workloads import WORKLOADS
-from torchspec.emit import verify
+from torchspec.emit import bundle, verify
+from torchspec.harness import device_distributed, needs
 
 ROOT = Path(__file__).resolve().parents[3]
 HARNESS = ROOT / "torchspec" / "harness"
 #: Measured over ranks, or elsewhere; the first come with the distributed device.
-ELSEWHERE = {"collective", "fsdp2", "ddp", "checkpoint", "ingested"}
+ELSEWHERE = {"collective", "fsdp2", "ddp", "ingested"}
 ALONE = [row.name for row in WORKLOADS if row.name not in ELSEWHERE]
 
 
@@ -34,9 +35,25 @@ def test_a_kind_has_a_file_whose_class_names_it(kind: str) -> None:
     assert class_kinds(HARNESS / f"work_{kind}.py") == {kind}
 
 
+def test_every_metric_of_the_catalog_is_measured_by_a_harness() -> None:
+    known = {*needs.KNOWN, *needs.MORE_KNOWN}
+    assert device_distributed.Distributed.name == "distributed"  # loading it adds what ranks measure
+    left = {name for name in catalog.load().metrics if name not in known}
+    assert {name for name in left if not name.startswith(("error.", "determinism."))} == set()
+
+
 def test_no_two_files_name_one_kind() -> None:
     named = [kind for path in sorted(HARNESS.glob("*.py")) for kind in class_kinds(path) if kind]
     assert sorted(named) == sorted(set(named))
+
+
+def test_no_two_harness_modules_define_one_name() -> None:
+    """They share one emitted file, whichever of them a plan needs."""
+    where: dict[str, set[str]] = {}
+    for path in sorted(HARNESS.glob("*.py")):
+        for name in bundle.take_apart(path.stem, path.read_text()).names:
+            where.setdefault(name, set()).add(path.name)
+    assert {name: files for name, files in where.items() if len(files) > 1 and name != "__all__"} == {}
 
 
 @pytest.mark.parametrize("spec", sorted(p.name for p in (ROOT / "specs").glob("*.tspec")))
