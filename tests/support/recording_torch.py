@@ -15,7 +15,10 @@ class RecordingTorch:
 
     __version__ = "0.0.0-stand-in"
 
-    def __init__(self, *, cuda: str | None = None, hip: str | None = None, mps: bool = False, there: bool = True):
+    def __init__(
+        self, *, cuda: str | None = None, hip: str | None = None, mps: bool = False, there: bool = True,
+        tells_reserved: bool = False,
+    ):  # fmt: skip
         self.calls: list[str] = []
         self.allocated, self.reserved, self.free = 100, 200, 10_000
         self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
@@ -23,6 +26,8 @@ class RecordingTorch:
         self.version = SimpleNamespace(cuda=cuda, hip=hip)
         self.cuda = _Cuda(self)
         self.mps = _Mps(self)
+        if tells_reserved:
+            self.accelerator = SimpleNamespace(memory_reserved=lambda: self.reserved - 50)
         matmul = SimpleNamespace(
             allow_tf32=False,
             allow_fp16_reduced_precision_reduction=True,

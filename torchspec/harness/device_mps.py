@@ -54,21 +54,38 @@ class Mps(Device):
 
         torch.mps.empty_cache()
 
+    def reserved(self) -> int | None:
+        """What torch's allocator holds, None where this torch does not tell: what Metal holds is another figure."""
+        import torch
+
+        read = getattr(getattr(torch, "accelerator", None), "memory_reserved", None)
+        try:
+            return int(read()) if read is not None else None
+        except (RuntimeError, NotImplementedError):
+            return None
+
     def memory(self, step: Callable[[], Any], steps: int, wanted: set[str]) -> dict[str, tuple[float, str]]:
         import torch
 
         self.synchronize()
         self.empty_cache()
         driver, allocated = torch.mps.driver_allocated_memory(), torch.mps.current_allocated_memory()
+        reserved = self.reserved() or 0
         step()  # what only a first step takes, such as compiled shaders, is no peak of the work
         self.synchronize()
         self.empty_cache()
-        highest = [driver, allocated]
+        highest = [driver, allocated, 0]
+        unused = 0.0
         done = threading.Event()
 
         def look() -> None:
+            nonlocal unused
+            now = torch.mps.current_allocated_memory()
             highest[0] = max(highest[0], torch.mps.driver_allocated_memory())
-            highest[1] = max(highest[1], torch.mps.current_allocated_memory())
+            highest[1] = max(highest[1], now)
+            held = self.reserved() or 0
+            if held > highest[2]:
+                highest[2], unused = held, max(0.0, 1.0 - now / held)
 
         def watch() -> None:
             while not done.wait(LOOK_EVERY_S):
@@ -83,8 +100,11 @@ class Mps(Device):
         done.set()
         watcher.join()
         sampled = f"sampled every {LOOK_EVERY_S * 1e3:g} ms"
-        return {
+        found = {
             "memory.driver_peak": (float(highest[0] - driver), f"driver_allocated_memory {sampled}"),
-            "memory.reserved_peak": (float(highest[0] - driver), f"driver_allocated_memory {sampled}"),
             "memory.allocated_peak": (float(highest[1] - allocated), f"current_allocated_memory {sampled}"),
         }
+        if highest[2] > 0:  # an allocator that tells nothing, or that tells 0 while tensors are held, is not believed
+            found["memory.reserved_peak"] = (float(highest[2] - reserved), f"accelerator.memory_reserved {sampled}")
+            found["memory.fragmentation"] = (unused, f"memory_reserved and current_allocated_memory {sampled}")
+        return found

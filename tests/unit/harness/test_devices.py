@@ -74,6 +74,18 @@ def test_mps_says_that_its_memory_is_sampled(monkeypatch: pytest.MonkeyPatch) ->
     assert found["memory.allocated_peak"][1].startswith("current_allocated_memory sampled")
 
 
+def test_mps_gives_what_its_allocator_holds_only_where_torch_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = stand_in(monkeypatch, mps=True)
+    found = Mps().memory(lambda: torch.work(400), 2, set())
+    assert "memory.reserved_peak" not in found, "what Metal holds is not what the allocator holds"
+    assert "memory.fragmentation" not in found
+    torch = stand_in(monkeypatch, mps=True, tells_reserved=True)
+    found = Mps().memory(lambda: torch.work(400), 2, set())
+    assert found["memory.reserved_peak"] == (300.0, "accelerator.memory_reserved sampled every 1 ms")
+    assert 0.0 <= found["memory.fragmentation"][0] < 1.0
+    assert len({meter for _, meter in found.values()}) == 4
+
+
 def test_device_events_stand_around_the_calls_and_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for made, build in (BUILDS["cuda"], BUILDS["rocm"]):
         torch = stand_in(monkeypatch, **build)
