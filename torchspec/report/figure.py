@@ -129,7 +129,10 @@ def figure(t: Language, gate: Gate, j: Judgement) -> Figure:
     if j.baseline is not None and j.candidate_value is not None:
         pair = numbers.pair(j.baseline, j.candidate_value, j.unit, locale=t.locale).arrow
     if j.estimate is None:
-        return Figure("", "", "", pair, limit, None, None)
+        lone = None if j.baseline is not None else j.candidate_value  # reported, and no second side to compare with
+        return Figure(
+            "" if lone is None else numbers.quantity(lone, j.unit, locale=t.locale), "", "", pair, limit, None, None
+        )
     sign, beyond = direction(gate)
     estimate = sign * j.estimate
     low, high = _ends(sign, j.low, j.high)
