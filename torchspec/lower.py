@@ -65,7 +65,7 @@ class _Lowering:
             schema=model.SCHEMA,
             name=spec.name,
             compiler=self.compiler,
-            spec=tuple(model.SpecFile(s.path, s.sha256) for s in spec.sources),
+            spec=tuple(model.SpecFile(s.path, s.registered_sha256) for s in spec.sources),
             upgrade=model.Upgrade(
                 title=upgrade.title.text,
                 owner=_text(upgrade.owner) or "",

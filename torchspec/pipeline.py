@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchspec import __version__
-from torchspec.core.diagnostics import Diagnostic
+from torchspec.core.diagnostics import Diagnostic, Result
 
 if TYPE_CHECKING:
     from torchspec.check import CheckResult
     from torchspec.model.plan import Plan
-    from torchspec.model.registration import Lock
+    from torchspec.model.registration import Deviation, Lock, LockedFile
+    from torchspec.provenance.timestamp import Stamp
     from torchspec.specdiff import Change
 
 LATEST = "latest"
@@ -56,6 +57,8 @@ class Lowered:
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
+    written: tuple[LockedFile, ...] = ()  # the spec files as they are on disk, deviations and all
+    deviations: tuple[Deviation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,19 @@ def check(spec: Path, params: Mapping[str, str]) -> CheckResult:
 def lower_spec(spec: Path, params: Mapping[str, str]) -> Lowered:
     """From a spec file to a Plan, in memory."""
     from torchspec import catalog, lower
+    from torchspec.model.registration import Deviation, LockedFile
 
     checked = check(spec, params)
     if checked.spec is None or any(d.is_error for d in checked.diagnostics):
         return Lowered(None, tuple(checked.diagnostics), checked.sources)
     lowered = lower.lower(checked.spec, catalog.load(), __version__)
-    return Lowered(lowered.value, (*checked.diagnostics, *lowered.diagnostics), checked.sources)
+    return Lowered(
+        lowered.value,
+        (*checked.diagnostics, *lowered.diagnostics),
+        checked.sources,
+        tuple(LockedFile(s.path, s.sha256) for s in checked.spec.sources),
+        tuple(Deviation(*(part.text for part in d)) for d in checked.spec.deviations),
+    )
 
 
 def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOutcome:
@@ -116,7 +126,15 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
             raise AssertionError(f"the {backend} harness of ours is not self-contained: {problems[0]}")
     files = [*(Path(f.path) for f in plan.spec[1:]), *(Path(f.path) for f in plan.files)]
     lock = locking.make_lock(
-        plan, digest(value), harness, tables.digest, git.describe(spec, files), params, plugins=tables.plugins
+        plan,
+        digest(value),
+        harness,
+        tables.digest,
+        git.describe(spec, files),
+        params,
+        plugins=tables.plugins,
+        spec=lowered.written,
+        deviations=lowered.deviations,
     )
     folder = out / plan.name
     try:
@@ -135,6 +153,13 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
         return stop(Diagnostic("TS690", reason, hint="free some space, or give another folder with --out"))
     compiled = Compiled(folder, spec, plan, digest(value), lock, locking.lock_digest(lock))
     return CompileOutcome(compiled, lowered.diagnostics, lowered.sources)
+
+
+def stamp(compiled: Compiled, url: str) -> Result[Stamp]:
+    """Have the plan's digest stamped by the RFC 3161 authority at `url`; a stamp that it has already stays."""
+    from torchspec.provenance import timestamp
+
+    return timestamp.stamp_plan(compiled.folder / HISTORY, compiled.plan_digest, timestamp.client(url))
 
 
 def _point(link: Path, target: str) -> None:
@@ -164,7 +189,8 @@ def diff_specs(old: str, new: str) -> DiffOutcome:
         errors = tuple(d for d in said if d.is_error)
         if one.plan is None or two.plan is None:
             return DiffOutcome(None, errors, {**one.sources, **two.sources})
-        return DiffOutcome(specdiff.diff(one.plan, two.plan), (), {})
+        changes = specdiff.diff(one.plan, two.plan, deviations=(one.deviations, two.deviations))
+        return DiffOutcome(changes, (), {})
 
     if Path(old).is_file():
         return compare(Path(old), Path(new))

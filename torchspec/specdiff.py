@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from torchspec import catalog as catalog_tables
 from torchspec.catalog import Catalog
 from torchspec.model.plan import Plan
+from torchspec.model.registration import Deviation
 from torchspec.specdiff_change import Change, Severity
-from torchspec.specdiff_frame import frame_changes
+from torchspec.specdiff_frame import deviation_changes, frame_changes
 from torchspec.specdiff_gates import gate_changes
 from torchspec.specdiff_work import work_changes
 
@@ -26,10 +27,16 @@ _HEADS: dict[Severity, str] = {
 _COLORS: dict[Severity, str] = {"weaker": "\x1b[1;31m", "stronger": "\x1b[1;32m", "neutral": "\x1b[1m"}
 
 
-def diff(old: Plan, new: Plan, catalog: Catalog | None = None) -> tuple[Change, ...]:
-    """The differences, the weakening ones first; empty where the two say the same."""
+def diff(
+    old: Plan,
+    new: Plan,
+    catalog: Catalog | None = None,
+    deviations: tuple[Sequence[Deviation], Sequence[Deviation]] = ((), ()),
+) -> tuple[Change, ...]:
+    """The differences, the weakening ones first; empty where the two say the same. `deviations`: the two blocks."""
     tables = catalog if catalog is not None else catalog_tables.load()
     found = [*gate_changes(old, new, tables), *work_changes(old, new), *frame_changes(old, new)]
+    found += deviation_changes(*deviations)
     return tuple(sorted(found, key=lambda change: _ORDER.index(change.severity)))
 
 

@@ -16,7 +16,8 @@ class Change:
 
     `severity`: weaker lets more pass or covers less, stronger the opposite, neutral neither. `before` and `after` are
     the two texts, None where there was or is nothing. `kind` is a fixed word: limit, answer, gate, scope, control,
-    workload, axis, coverage, backend, version, frozen, waiver, together, lane, rollback, claim, code, question, budget.
+    workload, axis, coverage, backend, version, frozen, waiver, together, lane, rollback, claim, code, question, budget,
+    deviation.
     """
 
     kind: str

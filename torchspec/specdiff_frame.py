@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchspec.model.plan import Budget, Claim, Plan, Side, Waiver
+from torchspec.model.registration import Deviation
 from torchspec.specdiff_change import Change, Severity, by_name, changed_keys, listed, time_text
 
 
@@ -168,6 +169,22 @@ def _question(old: Plan, new: Plan) -> Iterator[Change]:
         yield Change("question", "weaker", "caveat", caveat, None, f"caveat dropped: {caveat}")
     for caveat in (c for c in other.caveats if c not in one.caveats):
         yield Change("question", "neutral", "caveat", None, caveat, f"caveat added: {caveat}")
+
+
+def deviation_changes(old: Sequence[Deviation], new: Sequence[Deviation]) -> Iterator[Change]:
+    """The block of deviations only grows: a line that was taken out or edited is told as a weakening."""
+    kept = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    for gone in old[kept:]:
+        said = f"deviation of {gone.date} by {gone.by}"
+        if gone not in new:
+            text = f"{said} taken out or edited, though the block only grows: {gone.text}"
+            yield Change("deviation", "weaker", said, gone.text, None, text)
+    for added in (d for d in new[kept:] if d not in old):
+        said = f"deviation of {added.date} by {added.by}"
+        yield Change("deviation", "neutral", said, None, added.text, f"{said}: {added.text}, because {added.because}")
+    if set(old) <= set(new) and tuple(new[: len(old)]) != tuple(old):
+        text = "the deviations stand in another order, though the block only grows"
+        yield Change("deviation", "weaker", "deviations", None, None, text)
 
 
 def _budget(old: Plan, new: Plan) -> Iterator[Change]:

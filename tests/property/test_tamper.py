@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import random
@@ -238,6 +239,44 @@ def test_a_page_added(memo: Path, project: Project, tmp_path: Path) -> None:
     found = failure(memo)
     assert found.name == "PDF signature"
     assert "does not cover the whole PDF" in found.reason
+
+
+def test_an_attachment_swapped(memo: Path, project: Project, tmp_path: Path) -> None:
+    """The data inside the PDF says otherwise than its pages: found by the signature, whoever signs the folder."""
+    writer = PdfWriter(memo / "memo.pdf", incremental=True)
+    writer.add_attachment("memo.json", b'{"decision": "adopt"}')
+    out = io.BytesIO()
+    writer.write(out)
+    (memo / "memo.pdf").write_bytes(out.getvalue())
+    assert failure(memo).name == "memo.pdf"
+    reseal(memo, project, tmp_path / "eve")
+    assert failure(memo).name == "PDF signature"
+
+
+def test_another_run_s_evidence_replayed(memo: Path, another: Path, project: Project, tmp_path: Path) -> None:
+    """The ledger of a run that went better, under the verdict of this one, signed by somebody."""
+    shutil.copyfile(another / "ledger.jsonl", memo / "ledger.jsonl")
+    reseal(memo, project, tmp_path / "eve")
+    assert failure(memo).name == "ledger"
+    shutil.copyfile(another / "verdict.json", memo / "verdict.json")
+    reseal(memo, project, tmp_path / "eve again")
+    assert failure(memo).name == "ledger"
+
+
+def test_a_limit_edited_and_compiled_again(tmp_path: Path) -> None:
+    """The memo that follows says what changed, when and in which commit; claiming otherwise is found."""
+    project = make_project(tmp_path / "team")
+    project.run(project.compile(limit=1.0))
+    locked = project.compile(limit=2.0)
+    project.run(locked, "r-2")
+    honest = project.registration(locked)
+    assert honest.status == "exploratory"
+    assert "latency.p50" in honest.changes[0].gate
+    assert verify(project.seal(locked)).registered is None
+    claimed = project.seal(locked, registration=dataclasses.replace(honest, status="confirmatory", reasons=()))
+    report = verify(claimed)
+    assert (report.intact, report.registered) == (True, False)
+    assert "a limit changed after evidence" in report.words[2]
 
 
 def test_a_pdf_without_its_signature(memo: Path, project: Project, tmp_path: Path) -> None:

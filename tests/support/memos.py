@@ -15,11 +15,12 @@ from typing import Any
 from plans import make_judged, make_plan
 
 from torchspec import ledger as ledgers
-from torchspec.core.canon import digest, sha256_hex
+from torchspec.core.canon import digest, file_digest, sha256_hex
+from torchspec.core.registered import registered
 from torchspec.decide import decide
 from torchspec.model.codec import to_json
 from torchspec.model.plan import Plan, SpecFile
-from torchspec.model.registration import Lock, Registration
+from torchspec.model.registration import Lock, LockedFile, Registration
 from torchspec.model.verdict import Verdict
 from torchspec.provenance import bundle, git, keyfile, keys, lock, registration, terms
 from torchspec.provenance.files import pretty
@@ -113,7 +114,7 @@ class Project:
             for gate in plan.gates
         )
         cells = tuple(replace(c, id=ids[c.id]) for c in plan.cells)
-        spec = (SpecFile("small.tspec", sha256_hex(self.spec.read_bytes())),)
+        spec = (SpecFile("small.tspec", sha256_hex(registered(self.spec.read_bytes()))),)
         return replace(plan, gates=gates, cells=cells, spec=spec)
 
     def compile(self, limit: float = 1.0) -> lock.Locked:
@@ -123,7 +124,8 @@ class Project:
         (self.out / "harness").mkdir(parents=True, exist_ok=True)
         (self.out / "plan.json").write_bytes(pretty(to_json(plan)))
         (self.out / "harness" / "cpu.py").write_text(HARNESS, encoding="utf-8")
-        made = lock.make_lock(plan, plan_digest, {"cpu": HARNESS}, "0" * 64, git.describe(self.spec), {})
+        whole = (LockedFile("small.tspec", file_digest(self.spec)),)
+        made = lock.make_lock(plan, plan_digest, {"cpu": HARNESS}, "0" * 64, git.describe(self.spec), {}, spec=whole)
         lock.write_lock(made, self.out / "lock.json")
         registration.remember(self.out, plan, plan_digest)
         checked = lock.check_lock(self.out)

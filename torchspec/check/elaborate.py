@@ -11,6 +11,7 @@ from torchspec.catalog import Catalog
 from torchspec.check import claims, controls, question
 from torchspec.check import warnings as warning
 from torchspec.check.bind import Bound
+from torchspec.check.deviations import deviations
 from torchspec.check.gates import GateSets
 from torchspec.check.load import Loaded, bound_lines, data_slice, load, team_file
 from torchspec.check.matrix import expand, judge_lines
@@ -88,6 +89,8 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     meta = question.meta(meta_line.statement.block or (), context) if meta_line else {}
     silenced = warning.silenced(context, lines.get("silence", []))
     context.silenced = {code.text for code, _ in silenced}
+    main = loaded.files[0].data
+    deviated = deviations(context, bound_lines(lines, "deviations"), loaded.statements, main)
     if whole:
         for word, example in _REQUIRED:
             if word not in lines and not (word == "workload" and "lane" in lines):
@@ -124,6 +127,7 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
         files=files,
         meta=meta,
         silenced=silenced,
+        deviations=deviated,
         span=place,
     )
 

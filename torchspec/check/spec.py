@@ -46,6 +46,14 @@ class FileText(NamedTuple):
 
         return sha256_hex(self.data)
 
+    @property
+    def registered_sha256(self) -> str:
+        """SHA-256 of what was registered: the bytes without the `deviations` block at their end."""
+        from torchspec.core.canon import sha256_hex
+        from torchspec.core.registered import registered
+
+        return sha256_hex(registered(self.data))
+
 
 class StageDecl(NamedTuple):
     name: Text
@@ -62,6 +70,15 @@ class UpgradeDecl(NamedTuple):
     stages: tuple[StageDecl, ...]
     caveats: tuple[Text, ...]
     span: Span
+
+
+class DeviationDecl(NamedTuple):
+    """Something that was done otherwise than planned. `date` is ISO."""
+
+    date: Text
+    text: Text
+    by: Text
+    because: Text
 
 
 class ParamDecl(NamedTuple):
@@ -317,6 +334,7 @@ class CheckedSpec(NamedTuple):
     files: tuple[FileText, ...]  # the team's own code
     meta: dict[str, Any]
     silenced: tuple[tuple[Text, Text], ...]  # warning code, reason
+    deviations: tuple[DeviationDecl, ...]
     span: Span  # the `tspec` line
 
 

@@ -156,6 +156,12 @@ _TOP = (
     Row("measure", "how long measuring may take", block="measure", example="measure {"),
     Row("meta", "the team's own keys", block="meta", example="meta {"),
     Row(
+        "deviations",
+        "what was done otherwise; it stands last and only grows",
+        block="deviations",
+        example="deviations {",
+    ),
+    Row(
         "silence",
         "a warning that is known",
         (_n("a code"),),
@@ -280,9 +286,21 @@ _GATE_NAMED = (
     BECAUSE,
 )
 
+_DEVIATIONS = (
+    Row(
+        "deviation",
+        "something that was done otherwise, written down when it was",
+        (Slot("date", "a date"), _s("what was done otherwise")),
+        (BY, BECAUSE),
+        repeat=True,
+        example='deviation 2026-12-03 "run 2 was on another machine"  by "Ana Ruiz"  because "the disk failed"',
+    ),
+)
+
 WORDS: dict[str, tuple[Row, ...]] = {
     "file": _TOP,
     "upgrade": _UPGRADE,
+    "deviations": _DEVIATIONS,
     "frozen": _FROZEN,
     "claim": (
         Row("basis", "what the figure was measured on", (Slot("pairs", "key and value"),), repeat=True),

@@ -38,6 +38,8 @@ def verify(arguments: Namespace) -> int:
     say()
     for sentence in report.words:
         say(sentence)
+    for signer in report.signers[1:]:
+        say(f"Signed by a reviewer too: {signer.words}.")
     for candidate, decision in report.decisions:
         say(f"Sealed decision for {candidate}: {decision}")
     return Exit.ADOPT if report.ok else Exit.BROKEN

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from torchspec.core.canon import canonical, sha256_hex
 from torchspec.core.diagnostics import Diagnostic, Severity
+from torchspec.ledger import upgrade
 from torchspec.ledger.errors import LedgerError, at_line, cannot
 from torchspec.model.bodies import line_error
 from torchspec.model.evidence import GENESIS, VERSION, Record
@@ -54,8 +55,8 @@ def parse_line(line: bytes) -> Record:
         raise ValueError("it is not JSON") from None
     if not isinstance(value, dict) or value.keys() != FIELDS:
         raise ValueError("it is not a record with the fields " + ", ".join(sorted(FIELDS)))
-    if value["v"] != VERSION:
-        raise ValueError(f"it is of version {value['v']!r}, and this torchspec reads version {VERSION}")
+    if not upgrade.readable(value["v"]):
+        raise ValueError(upgrade.unreadable(value["v"]))
     texts = ("time", "run", "kind", "prev", "hash")
     if (
         type(value["seq"]) is not int
@@ -72,7 +73,8 @@ def parse_line(line: bytes) -> Record:
         raise ValueError(str(error) or "it is nested too deeply") from None
     if actual != stated:
         raise Changed(f"its content gives the hash {actual[:12]}…, it states {stated[:12]}…", value["seq"], stated)
-    return Record(value["seq"], value["time"], value["run"], value["kind"], value["body"], value["prev"], stated)
+    body = upgrade.upgraded(value["v"], value["kind"], value["body"])
+    return Record(value["seq"], value["time"], value["run"], value["kind"], body, value["prev"], stated)
 
 
 class Changed(ValueError):

@@ -281,7 +281,7 @@ class SpecFile:
     """A source file of the plan: the main spec first, then its imports."""
 
     path: str  # relative to the main spec's folder
-    sha256: str
+    sha256: str  # of what was registered: the file without the `deviations` block at its end
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,21 @@ class LockedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Deviation:
+    """Something that was done otherwise than planned, as the spec's `deviations` block says it. `date` is ISO."""
+
+    date: str
+    text: str
+    by: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lock:
-    """Binds spec, imports, team files, plan, harness bytes, compiler, catalog and plugins to a commit."""
+    """Binds spec, imports, team files, plan, harness bytes, compiler, catalog and plugins to a commit.
+
+    `spec` holds digests of whole files; the plan's leave out the `deviations` block, which may grow.
+    """
 
     schema: str
     name: str
@@ -59,6 +72,7 @@ class Lock:
     harness: dict[str, str]  # backend -> sha256
     params: dict[str, str]  # what --set changed
     git: GitState
+    deviations: tuple[Deviation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.model.codec import to_json
 from torchspec.model.registration import Registration
 from torchspec.model.verdict import Verdict
-from torchspec.provenance import dsse, pades, statement, terms
+from torchspec.provenance import dsse, pades, statement, terms, timestamp
 from torchspec.provenance import registration as registration_of
 from torchspec.provenance.files import pretty, strict_json, sync_folder, write_whole
 from torchspec.provenance.keys import SigningKey
@@ -80,6 +80,7 @@ def seal(
     tool: str,
     now: datetime,
     timestamper: Any = None,
+    stamp: pades.VisibleStamp | None = None,
 ) -> Result[Sealed]:
     """Renders, signs and seals a memo below `memo_root`.
 
@@ -100,7 +101,11 @@ def seal(
         write_whole(staging / REGISTRATION_FILE, pretty(to_json(registration)))
         pdf = staging / "memo.pdf"
         signed = pades.sign_pdf(
-            pdf.read_bytes(), key, reason=f"Decision memo: {locked.plan.upgrade.title}", timestamper=timestamper
+            pdf.read_bytes(),
+            key,
+            reason=f"Decision memo: {locked.plan.upgrade.title}",
+            timestamper=timestamper,
+            stamp=stamp,
         )
         if signed.value is None:
             return Result(None, signed.diagnostics)
@@ -196,6 +201,10 @@ def _copy(
         if terms.recall(earlier.parent, plan) is not None:  # an unknown one makes the memo exploratory, not impossible
             (staging / HISTORY_FOLDER).mkdir(exist_ok=True)
             shutil.copyfile(earlier, staging / HISTORY_FOLDER / earlier.name)
+    stamp = compiled / HISTORY_FOLDER / f"{locked.plan_digest}{timestamp.SUFFIX}"
+    if stamp.is_file():
+        (staging / HISTORY_FOLDER).mkdir(exist_ok=True)
+        shutil.copyfile(stamp, staging / HISTORY_FOLDER / stamp.name)
     return report.count, tuple(r.run for r in runs)
 
 

@@ -5,7 +5,7 @@ Must not compile and must not ask git: both are given. `check_lock` is what stan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torchspec.core.canon import digest, file_digest, sha256_hex
 from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.model.codec import from_json, schema_errors, to_json
 from torchspec.model.plan import Plan
-from torchspec.model.registration import LOCK_SCHEMA, GitState, Lock, LockedFile
+from torchspec.model.registration import LOCK_SCHEMA, Deviation, GitState, Lock, LockedFile
 from torchspec.provenance.files import pretty, strict_json, write_whole
 
 PLAN_FILE, LOCK_FILE, HARNESS_FOLDER = "plan.json", "lock.json", "harness"
@@ -42,20 +42,26 @@ def make_lock(
     git: GitState,
     params: Mapping[str, str],
     plugins: Mapping[str, str] | None = None,
+    spec: Sequence[LockedFile] | None = None,
+    deviations: Sequence[Deviation] = (),
 ) -> Lock:
-    """The lock of a compiled plan. `sources` is the harness text by backend; digests are SHA-256, 64 hex digits."""
+    """The lock of a compiled plan. `sources` is the harness text by backend; digests are SHA-256, 64 hex digits.
+
+    `spec` holds the digests of whole spec files (default: the plan's, for a spec without deviations).
+    """
     return Lock(
         schema=LOCK_SCHEMA,
         name=plan.name,
         compiler=plan.compiler,
         catalog=catalog_digest,
         plugins=dict(sorted((plugins or {}).items())),
-        spec=tuple(LockedFile(f.path, f.sha256) for f in plan.spec),
+        spec=tuple(spec if spec is not None else (LockedFile(f.path, f.sha256) for f in plan.spec)),
         files=tuple(LockedFile(f.path, f.sha256) for f in plan.files),
         plan=plan_digest,
         harness={backend: sha256_hex(sources[backend].encode()) for backend in sorted(sources)},
         params=dict(sorted(params.items())),
         git=git,
+        deviations=tuple(deviations),
     )
 
 

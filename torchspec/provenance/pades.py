@@ -9,11 +9,15 @@ from __future__ import annotations
 import io
 import logging
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.provenance import timestamp as timestamps
 from torchspec.provenance.keys import SigningKey, certificate_der
 
 if TYPE_CHECKING:
@@ -42,11 +46,29 @@ class PdfSignature:
     timestamp: str | None = None
 
 
-def sign_pdf(data: bytes, key: SigningKey, *, reason: str, timestamper: Any = None) -> Result[bytes]:
+@dataclass(frozen=True, slots=True)
+class VisibleStamp:
+    """What a reader sees of the signature: a small PDF of one page, drawn near the top right corner of the first page.
+
+    All sizes are points; `right` and `top` are the distances from the page's edges. `words` is the same in text.
+    """
+
+    pdf: bytes
+    words: str
+    width: int
+    height: int
+    right: int
+    top: int
+
+
+def sign_pdf(
+    data: bytes, key: SigningKey, *, reason: str, timestamper: Any = None, stamp: VisibleStamp | None = None
+) -> Result[bytes]:
     """`data` with one certification signature (no changes allowed) over the whole file.
 
-    `timestamper` is a `pyhanko.sign.timestamps.TimeStamper`, for an RFC 3161 timestamp beside the signature.
-    Diagnostics: TS814 (the key cannot sign PDFs), TS820 (the PDF cannot be signed).
+    `timestamper` is a `pyhanko.sign.timestamps.TimeStamper`, for an RFC 3161 timestamp beside the signature. `stamp` is
+    what is seen of the signature on the first page; without it nothing is.
+    Diagnostics: TS814 (the key cannot sign PDFs), TS820 (the PDF cannot be signed), TS824 (no timestamp).
     """
     if not key.info.algorithm.startswith(("ECDSA", "RSA")):
         hint = "sign memos with an ECDSA key (`torchspec key new`); an Ed25519 key can sign an envelope as a reviewer"
@@ -55,6 +77,7 @@ def sign_pdf(data: bytes, key: SigningKey, *, reason: str, timestamper: Any = No
     from pyhanko.pdf_utils.misc import PdfError
     from pyhanko.sign import fields, signers
     from pyhanko.sign.general import SigningError
+    from pyhanko.sign.timestamps.common_utils import TimestampRequestError
 
     meta = signers.PdfSignatureMetadata(
         field_name=FIELD,
@@ -71,10 +94,52 @@ def sign_pdf(data: bytes, key: SigningKey, *, reason: str, timestamper: Any = No
             return Result(None, (Diagnostic("TS820", "the PDF is encrypted", hint="sign an unencrypted PDF"),))
         if any(True for _ in fields.enumerate_sig_fields(writer.prev)):
             return Result(None, (Diagnostic("TS820", "the PDF is signed already", hint="render it anew"),))
-        signed = signers.sign_pdf(writer, meta, signer=_signer(key), timestamper=timestamper).getvalue()
+        with _style(stamp) as style:
+            signing = signers.PdfSigner(
+                meta,
+                signer=_signer(key),
+                timestamper=timestamper,
+                stamp_style=style,
+                new_field_spec=_field(stamp, writer),
+            )
+            signed = signing.sign_pdf(writer).getvalue()
+    except (timestamps.Refused, TimestampRequestError) as error:
+        return Result(None, (timestamps.gave_none(error),))
     except (PdfError, SigningError, ValueError) as error:
         return Result(None, (Diagnostic("TS820", f"the PDF cannot be signed: {error}", hint="render it anew"),))
     return Result(bytes(signed))
+
+
+def _field(stamp: VisibleStamp | None, writer: Any) -> Any:
+    """The field of the signature: a box on the first page, or none that is seen."""
+    from pyhanko.pdf_utils.rw_common import find_inherited_value_in_tree
+    from pyhanko.sign.fields import SigFieldSpec
+
+    if stamp is None:
+        return SigFieldSpec(FIELD)
+    page = writer.find_page_for_modification(0)[0].get_object()
+    inherited: Any = find_inherited_value_in_tree
+    _, _, right, top = (round(float(v)) for v in inherited(page, "/MediaBox", "/Parent"))
+    right, top = right - stamp.right, top - stamp.top
+    box = (right - stamp.width, top - stamp.height, right, top)
+    return SigFieldSpec(FIELD, on_page=0, box=box, readable_field_name=stamp.words)
+
+
+@contextmanager
+def _style(stamp: VisibleStamp | None) -> Iterator[Any]:
+    """The look of the signature; pyHanko reads it from a file."""
+    if stamp is None:
+        yield None
+        return
+    from pyhanko.pdf_utils import layout
+    from pyhanko.stamp import StaticStampStyle
+
+    middle = layout.AxisAlignment.ALIGN_MID
+    whole = layout.SimpleBoxLayoutRule(middle, middle, margins=layout.Margins(0, 0, 0, 0))
+    with tempfile.NamedTemporaryFile(suffix=".pdf") as file:
+        file.write(stamp.pdf)
+        file.flush()
+        yield StaticStampStyle.from_pdf_file(file.name, border_width=0, background_layout=whole)
 
 
 def _signer(key: SigningKey) -> Any:

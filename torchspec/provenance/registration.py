@@ -18,7 +18,7 @@ from torchspec.model.evidence import Record
 from torchspec.model.plan import Plan
 from torchspec.model.registration import LimitChange, Lock, Registration
 from torchspec.provenance import git as gits
-from torchspec.provenance import registration_history, terms
+from torchspec.provenance import registration_history, terms, timestamp
 
 if TYPE_CHECKING:
     import git
@@ -97,6 +97,7 @@ def assess(
                 _in_repository(opened, lock, seen, first, until, found)
         except gits.NoRepository as error:
             found.reasons.append(f"the history of the spec cannot be looked at: {error}")
+    found.strengthened += _timestamp(lock, history, first)
     diff = "\n".join(found.diff)
     if len(diff) > _DIFF_LIMIT:
         diff = diff[:_DIFF_LIMIT] + f"\n… {len(diff) - _DIFF_LIMIT} more characters; see the repository\n"
@@ -110,6 +111,18 @@ def assess(
         diff=diff,
         strengthened_by=tuple(found.strengthened),
     )
+
+
+def _timestamp(lock: Lock, history: Path, first: str | None) -> list[str]:
+    """The RFC 3161 timestamp of the plan, where it came before the first evidence."""
+    stamp = timestamp.of_plan(history, lock.plan)
+    if stamp is None:
+        return []
+    if stamp.problem or stamp.at is None:
+        return [f"nothing: the timestamp of the plan does not hold ({stamp.problem})"]
+    if first is not None and _moment(stamp.at) > _moment(first):
+        return []
+    return [f"RFC 3161 timestamp of the plan, {stamp.at}, by {stamp.authority}"]
 
 
 def remember(folder: Path, plan: Plan, plan_digest: str) -> None:
@@ -173,6 +186,7 @@ def _in_repository(
         return
     files = [f.path for f in (*lock.spec, *lock.files)]
     commit, names = gits.spec_commit(repo, lock.git.commit, lock.git.path, files)
+    commit = registration_history.registering(repo, commit, names)
     if commit is None:
         if lock.git.spec_committed:
             found.reasons.append(f"no commit up to {lock.git.commit[:12]} holds {lock.git.path}")
@@ -188,9 +202,8 @@ def _in_repository(
         held = [run.commit for run in seen if run.commit and gits.has_commit(repo, run.commit)]
         for later in registration_history.changes_since(repo, names, held or [commit], first, until):
             where = f" on {later.branches}" if later.branches else ""
-            found.reasons.append(
-                f"the spec changed{where} after the first evidence, in commit {later.commit[:12]} of {later.at}"
-            )
+            what = "a deviation was edited or taken out" if later.deviations else "the spec changed"
+            found.reasons.append(f"{what}{where} after the first evidence, in commit {later.commit[:12]} of {later.at}")
             found.changes.append(LimitChange(f"text of {later.files}", None, None, later.commit, later.at))
             found.diff += later.diff
         found.strengthened += registration_history.signed_tags(repo, commit, held)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from torchspec.core.registered import deviation_lines, registered
 from torchspec.provenance import git as gits
 from torchspec.provenance.terms import Difference
 
@@ -26,6 +27,7 @@ class Later:
     branches: str
     files: str
     diff: list[str]
+    deviations: bool = False  # nothing but the `deviations` block changed, and an earlier line of it with it
 
 
 def term_lines(changed: Iterable[Difference]) -> list[str]:
@@ -68,14 +70,50 @@ def changes_since(
         moment = datetime.fromisoformat(at)
         if moment + _SECOND <= datetime.fromisoformat(first) or (until and moment > datetime.fromisoformat(until)):
             continue
+        parents = [p.hexsha for p in repo.commit(commit).parents]
+        written = [p for p in parents if _only(repo, p, commit, names)]
+        if any(_grown(repo, p, commit, names) for p in written):
+            continue
         branches = repo.git.for_each_ref(
             "--contains", commit, "--format=%(refname:short)", "refs/heads", "refs/remotes"
         )
         patch = ("--format=", "--no-show-signature", "--diff-merges=first-parent", *_PLAIN, commit, "--")
         changed = repo.git.show("--name-only", "-z", *patch, *gits.pathspecs(names)).strip("\0").split("\0")
         lines = [f"# commit {commit[:12]} of {at}", *repo.git.show(*patch, *gits.pathspecs(names)).splitlines()]
-        found.append(Later(commit, at, ", ".join(branches.split()[:3]), ", ".join(changed[:3]), lines))
+        shown_on = ", ".join(branches.split()[:3])
+        found.append(Later(commit, at, shown_on, ", ".join(changed[:3]), lines, bool(written)))
     return found
+
+
+def registering(repo: git.Repo, commit: str | None, names: Sequence[str]) -> str | None:
+    """The commit that wrote what is registered in `commit`: commits that only added deviations are left out."""
+    while commit is not None:
+        parent = next((p.hexsha for p in repo.commit(commit).parents if _only(repo, p.hexsha, commit, names)), None)
+        if parent is None:
+            return commit
+        commit = gits.last_change(repo, parent, names)
+    return None
+
+
+def _only(repo: git.Repo, before: str, after: str, names: Sequence[str]) -> bool:
+    """Whether `names` differ between two commits in the `deviations` block alone, if at all."""
+    for name in names:
+        one, two = gits.blob(repo, before, name), gits.blob(repo, after, name)
+        if one is None or two is None:
+            if one is not two:
+                return False
+        elif registered(one) != registered(two):
+            return False
+    return True
+
+
+def _grown(repo: git.Repo, before: str, after: str, names: Sequence[str]) -> bool:
+    """Whether the `deviations` block only grew at its end between two commits."""
+    for name in names:
+        one, two = (deviation_lines(gits.blob(repo, c, name) or b"") for c in (before, after))
+        if two[: len(one)] != one:
+            return False
+    return True
 
 
 def signed_tags(repo: git.Repo, commit: str, held: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from torchspec import __version__
 from torchspec.model.codec import to_json
 from torchspec.model.plan import Plan
 from torchspec.model.verdict import Verdict
@@ -184,8 +185,13 @@ def _checks(
         good = "judging the ledger anew gives the verdict that was sealed"
         yield check("rejudged", parts.rejudge_problem(opened, rejudge), good)
     if rerender is not None:
-        good = "rendering the verdict anew gives the memo that was sealed"
-        yield check("rerendered", parts.rerender_problem(opened, rerender), good)
+        own = any(name.startswith("templates/") for name in opened.statement.subjects)
+        how = " with the team's own templates, which are in the folder," if own else ""
+        good = f"rendering the verdict anew{how} gives the memo that was sealed"
+        problem, tool = parts.rerender_problem(opened, rerender), opened.statement.predicate["tool"]
+        if problem and tool != f"torchspec {__version__}":
+            problem += f" (it was rendered by {tool}, this is torchspec {__version__}: compare with that one)"
+        yield check("rerendered", problem, good)
     known = verify_signers.author(opened, trust)
     if known is not None:
         yield Check("signer", known.known, known.words, "trusted")

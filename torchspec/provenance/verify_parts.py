@@ -73,6 +73,8 @@ def _read_problem(error: Exception) -> str:
 
 def folder_problem(opened: Opened) -> str | None:
     """Whether this is a memo folder at all."""
+    if opened.folder.is_file():
+        return f"it is a file; name the memo's folder, {opened.folder.parent}, with everything that was sealed in it"
     if not opened.folder.is_dir():
         return "there is no such folder"
     if not (opened.folder / ENVELOPE).is_file():

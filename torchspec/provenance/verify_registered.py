@@ -5,7 +5,7 @@ Says nothing about whether the folder is intact or its signer known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -59,12 +59,25 @@ def checks(opened: Opened, repo: Path | None) -> Iterator[Finding]:
             False,
             f"the memo names the spec's commit {sealed['commit']}, the repository {again.commit}",
         )
+    elif gone := _gone(sealed["strengthened_by"], again.strengthened_by):
+        yield "registration", False, f"the memo is strengthened by {gone}, which the repository does not show any more"
     else:
         yield (
             "registration",
             True,
             f"confirmatory: commit {again.commit[:12] if again.commit else ''} came before every run",
         )
+
+
+def _gone(sealed: Iterable[str], found: Iterable[str]) -> str | None:
+    """The first thing that strengthened the memo and is not there any more: a tag that was moved or taken away."""
+    there = {_bare(s) for s in found}
+    return next((s for s in map(_bare, sealed) if s not in there), None)
+
+
+def _bare(said: str) -> str:
+    """Without what could not be checked where it was said."""
+    return said.removesuffix(" (its signature could not be checked here)")
 
 
 def _repository(opened: Opened, repo: Path | None) -> tuple[Path | None, str]:

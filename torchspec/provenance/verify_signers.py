@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchspec.provenance import keys
 from torchspec.provenance import trust as trusts
+from torchspec.provenance.dsse import Signature
 from torchspec.provenance.trust import Trust
 from torchspec.provenance.verify_parts import Opened
 
@@ -45,10 +46,18 @@ def everybody(opened: Opened, trust: Path | None) -> tuple[Known, ...]:
             keys.subject_name(s.certificate),
             keys.fingerprint(s.certificate),
             keys.is_self_signed(s.certificate),
-            unreadable or trusts.assess(s.certificate, opened.pdf.chain, pinned, at),
+            unreadable or trusts.assess(s.certificate, opened.pdf.chain, pinned, _moment(s, at, number)),
         )
-        for s in opened.signatures
+        for number, s in enumerate(opened.signatures)
     )
+
+
+def _moment(signature: Signature, made: datetime, number: int) -> datetime:
+    """When a signature may have been made: the author's with the memo, a reviewer's then or once the key was there.
+
+    A reviewer's signature does not say when it was made, and it comes after the memo.
+    """
+    return made if number == 0 else max(made, signature.certificate.not_valid_before_utc)
 
 
 def author(opened: Opened, trust: Path | None) -> Trust | None:

@@ -11,7 +11,7 @@ import pytest
 from memos import make_key, small_pdf
 from pypdf import PdfReader, PdfWriter
 
-from torchspec.provenance import keyfile, keys, pades
+from torchspec.provenance import pades
 from torchspec.provenance.keys import SigningKey
 
 
@@ -198,27 +198,43 @@ def test_letters_of_the_other_case_are_found(signed: bytes) -> None:
     assert problem(signed[:start] + signed[start:end].lower() + signed[end:])
 
 
-def test_a_timestamp_of_a_test_authority(key: SigningKey, tmp_path: Path) -> None:
-    """The authority is pyHanko's dummy, in this process; the token and its place in the PDF are real."""
-    from datetime import UTC, datetime
+def stamped(key: SigningKey) -> bytes:
+    words = "Signed by Ana"
+    stamp = pades.VisibleStamp(small_pdf(), words, 200, 22, 45, 8)
+    made = pades.sign_pdf(small_pdf(), key, reason="x", stamp=stamp)
+    assert made.value is not None, made.diagnostics
+    return made.value
 
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from pyhanko.sign.timestamps import DummyTimeStamper
 
-    private = rsa.generate_private_key(65537, 2048)
-    certificate = keys._self_signed(private, "Test authority", None, datetime.now(UTC), 30)
-    path = tmp_path / "authority.pem"
-    secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
-    path.chmod(0o600)
-    loaded = keyfile.load_key(path)
-    assert loaded.value is not None
-    signer = pades._signer(loaded.value)
-    moment = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
-    authority = DummyTimeStamper(signer.signing_cert, signer.signing_key, fixed_dt=moment)
-    made = pades.sign_pdf(small_pdf(), key, reason="x", timestamper=authority)
-    assert made.value is not None
-    found = pades.read_pdf(made.value)
+def test_a_visible_stamp_is_one_intact_signature_on_the_first_page(key: SigningKey, tmp_path: Path) -> None:
+    data = stamped(key)
+    found = pades.read_pdf(data)
     assert found.problem is None
-    assert found.timestamp == "2026-12-01T12:00:00Z"
+    reader = PdfReader(io.BytesIO(data))
+    seen = [[a.get_object() for a in page.get("/Annots", [])] for page in reader.pages]
+    assert [len(a) for a in seen] == [1, 0]
+    right, top = float(reader.pages[0].mediabox.right), float(reader.pages[0].mediabox.top)
+    rectangle = [float(v) for v in seen[0][0]["/Rect"]]
+    assert rectangle == pytest.approx([right - 245, top - 30, right - 45, top - 8], abs=1)
+    assert seen[0][0]["/TU"] == "Signed by Ana"
+    (tmp_path / "memo.pdf").write_bytes(data)
+    for command in ([tool("pdfsig"), tmp_path / "memo.pdf"], [tool("qpdf"), "--check", tmp_path / "memo.pdf"]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    unseen = pades.sign_pdf(small_pdf(), key, reason="x")
+    assert unseen.value is not None
+    annots = PdfReader(io.BytesIO(unseen.value)).pages[0].get("/Annots", [])
+    assert all([float(v) for v in a.get_object()["/Rect"]] == [0, 0, 0, 0] for a in annots)
+
+
+def test_a_byte_of_the_stamp_is_found(key: SigningKey) -> None:
+    import random
+
+    data = stamped(key)
+    chance = random.Random(11)
+    plain = len(small_pdf())
+    for _ in range(60):
+        at = chance.randrange(plain, len(data))
+        spoilt = bytearray(data)
+        spoilt[at] ^= 1 << chance.randrange(8)
+        assert pades.read_pdf(bytes(spoilt)).problem is not None, at

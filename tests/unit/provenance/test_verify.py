@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_a_pinned_signer_is_trusted(project: Project, memo: Path, tmp_path: Path
     assert report.ok
     assert report.trusted is True
     assert report.signers[0].trusted is True
+
+
+def test_a_reviewer_whose_key_is_younger_than_the_memo_is_known(project: Project, tmp_path: Path) -> None:
+    """A reviewer signs after the memo was made, with a key of whatever day; an expired one stays refused."""
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    reviewer = make_key(tmp_path / "others", person="Bo Reviewer")
+    pem = tmp_path / "trust.pem"
+    pem.write_bytes(b"".join(k.certificate.public_bytes(Encoding.PEM) for k in (project.key, reviewer)))
+    memo = project.seal(project.compile(), now=long_ago)
+    assert bundle.cosign(memo, reviewer).value == 2
+    found = verify(memo, trust=pem).signers
+    assert [(s.role, s.trusted) for s in found] == [("author", False), ("reviewer", True)]
+    assert "outside the dates" in found[0].words
+    assert "in your trust file" in found[1].words
 
 
 def test_another_signer_is_not_trusted(memo: Path, tmp_path: Path) -> None:
@@ -122,6 +137,8 @@ def test_later_work_on_the_spec_does_not_touch_a_sealed_memo(project: Project, m
 
 
 def test_what_is_no_memo_is_said(tmp_path: Path) -> None:
+    (tmp_path / "memo.pdf").write_bytes(b"%PDF")
+    assert "name the memo's folder" in verify(tmp_path / "memo.pdf").words[0]
     for path in (tmp_path, tmp_path / "gone"):
         report = verify(path)
         assert not report.ok
@@ -156,6 +173,9 @@ def test_rerendering(memo: Path) -> None:
     report = verify(memo, rerender=lambda folder: {"memo.md": b"**Decision: defer.**\n"})
     assert report.first_failure is not None
     assert "memo.md does not say" in report.first_failure.reason
+    assert (
+        "rendered by 0.1.0, this is torchspec" in report.first_failure.reason
+    )  # another version words things otherwise
 
 
 def reseal(memo: Path, project: Project, change: Callable[[dict[str, object]], None] | None = None) -> None:

@@ -124,4 +124,25 @@ TABLE: tuple[Code, ...] = (
         "torchspec verify --trust memo.pdf",
         "torchspec verify --trust team.cert.pem",
     ),
+    Code(
+        "TS824",
+        "no timestamp was given",
+        "The RFC 3161 authority could not be reached, refused, or gave a token that does not hold.",
+        "torchspec compile quickstart.tspec --timestamp http://localhost:1",
+        "torchspec compile quickstart.tspec --timestamp https://tsa.example.org",
+    ),
+    Code(
+        "TS825",
+        "the team's templates cannot be used",
+        "A template is missing, does not parse, or does something that the sandbox does not allow.",
+        "{{ memo.__class__.__mro__ }}",
+        "{{ memo.question }}",
+    ),
+    Code(
+        "TS826",
+        "characters without a font (warning)",
+        "The PDF embeds the fonts that it draws with; a character that no font on the machine has becomes a box.",
+        'asks "能移动吗?" on a machine without a Chinese font',
+        "apt-get install fonts-noto-cjk; torchspec memo",
+    ),
 )

@@ -179,4 +179,19 @@ TABLE: tuple[Code, ...] = (
         'model "acme/reranker"',
         'model "acme/reranker"  commit "4f2a9c1d"',
     ),
+    Code(
+        "TS414",
+        "deviations that are not last",
+        "Deviations are added after the evidence began and must not touch what was registered: their block stands at "
+        "the end of the file, one deviation a line.",
+        'deviations {\n  deviation 2026-12-03 "another machine"  by "Ana"  because "the disk failed"\n}\nmeta {',
+        'meta {\n}\n\ndeviations {\n  deviation 2026-12-03 "another machine"  by "Ana"  because "the disk failed"\n}',
+    ),
+    Code(
+        "TS415",
+        "a deviation out of order",
+        "The block only grows: a new deviation is written below the others, with the date on which it was written.",
+        'deviation 2026-12-03 "a"  by "Ana"  because "b"\n  deviation 2026-12-01 "c"  by "Ana"  because "d"',
+        'deviation 2026-12-01 "c"  by "Ana"  because "d"\n  deviation 2026-12-03 "a"  by "Ana"  because "b"',
+    ),
 )

@@ -1,0 +1,1 @@
+print('not a harness: provenance only digests it')
