@@ -27,7 +27,9 @@ from torchspec.pipeline_environments import provision_plan
 
 if TYPE_CHECKING:
     from torchspec.model.evidence import Record
+    from torchspec.provenance import bundle
     from torchspec.provenance.keys import KeyInfo, SigningKey
+    from torchspec.provenance.lock import Locked
     from torchspec.provision import Environment
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -274,10 +276,11 @@ def key_for_signing(path: str | None) -> Result[tuple[SigningKey, str | None]]:
     return Result((loaded.value, made) if loaded.value else None, loaded.diagnostics)
 
 
-def signer_words(info: KeyInfo) -> str:
-    """Who signs, plainly: a self-signed key is unknown to a reader who was not given its certificate."""
-    known = "self-signed, unknown to you unless you were given the certificate" if info.self_signed else "certified"
-    return f"{info.subject} ({info.algorithm} {info.fingerprint[:16]}, {known})"
+def signer_words(info: KeyInfo, language: str) -> str:
+    """Who signs, in the memo's language."""
+    from torchspec.report import stamp
+
+    return stamp.signer(info.subject, f"{info.algorithm} {info.fingerprint[:16]}", info.self_signed, language)
 
 
 def person_of() -> str:
@@ -304,11 +307,10 @@ def rendered(
     language: str,
     templates: Path | None,
     folder: Path,
-    formats: Sequence[str] | None = None,
-) -> None:
-    """View and render into `folder`: what sealing and `verify --rerender` share."""
+) -> tuple[Diagnostic, ...]:
+    """View and render into `folder`; what there is to say of it."""
     from torchspec import ledger
-    from torchspec.report import render, view
+    from torchspec.report import pdf, render, view
 
     memo = view.view(
         plan,
@@ -324,9 +326,16 @@ def rendered(
     attachments = {
         "plan.json": pretty(to_json(plan)),
         "verdict.json": pretty(to_json(judged.verdict)),
-        "ledger.jsonl": ledger_path.read_bytes(),
+        "ledger.jsonl": whole_lines(ledger_path.read_bytes()),
     }
-    render.render(memo, folder, templates=templates, attachments=attachments)
+    lacking: set[str] = set()
+    render.render(memo, folder, templates=templates, attachments=attachments, lacking=lacking)
+    return (pdf.without_glyph(lacking),) if lacking else ()
+
+
+def whole_lines(data: bytes) -> bytes:
+    """A ledger without the record that its writer did not finish, as the sealed copy has it."""
+    return data[: data.rfind(b"\n") + 1]
 
 
 def seal(
@@ -336,38 +345,75 @@ def seal(
     key: str | None,
     language: str = "en",
     templates: Path | None = None,
+    timestamp: str | None = None,
 ) -> Result[Sealed]:
-    """Write, sign and seal the memo of what was judged."""
-    from torchspec.provenance import bundle
+    """Write, sign and seal the memo of what was judged. `timestamp` is the address of an RFC 3161 authority."""
     from torchspec.provenance import lock as locking
+    from torchspec.report import templates as teams
 
     signing = key_for_signing(key)
     if signing.value is None:
         return Result(None, signing.diagnostics)
     signer, made = signing.value
+    missing = teams.missing(templates)
+    if missing is not None:
+        return Result(None, (missing,))
     held = locking.check_lock(compiled.folder, spec_folder=compiled.spec.parent)
     if held.value is None:
         return Result(None, held.diagnostics)
+    on_disk = held.value  # drawn from what is sealed, so that drawing it again gives the same bytes
     now = datetime.now(UTC).replace(microsecond=0)
 
-    def draw(folder: Path) -> None:
-        rendered(
-            compiled.plan,
-            judged,
-            compiled.lock,
-            compiled.ledger,
-            signer=signer_words(signer.info),
-            issued=f"{now:%Y-%m-%dT%H:%M:%SZ}",
-            language=language,
-            templates=templates,
-            folder=folder,
-        )
+    said: list[Diagnostic] = []
 
-    sealed = bundle.seal(
+    def draw(folder: Path) -> None:
+        if templates is not None:
+            teams.keep(templates, folder)
+        with teams.told():
+            said[:] = rendered(
+                on_disk.plan,
+                judged,
+                on_disk.lock,
+                compiled.ledger,
+                signer=signer_words(signer.info, language),
+                issued=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+                language=language,
+                templates=teams.kept(folder),
+                folder=folder,
+            )
+
+    try:
+        sealed = _sealed(compiled, judged, on_disk, signer, draw, now, language, timestamp)
+    except teams.Broken as error:
+        return Result(None, (error.diagnostic,))
+    if sealed.value is None:
+        return Result(None, sealed.diagnostics)
+    told = (*said, *sealed.diagnostics)
+    return Result(Sealed(sealed.value.folder, judged.verdict, judged.registration, made), told)
+
+
+def _sealed(
+    compiled: Compiled,
+    judged: Judged,
+    held: Locked,
+    signer: SigningKey,
+    draw: Callable[[Path], None],
+    now: datetime,
+    language: str,
+    timestamp: str | None,
+) -> Result[bundle.Sealed]:
+    from torchspec.provenance import bundle, pades
+    from torchspec.provenance import timestamp as timestamps
+    from torchspec.report import stamp
+
+    info = signer.info
+    signed = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    drawn, words = stamp.pdf(info.subject, f"{info.algorithm} {info.fingerprint[:16]}", signed, language)
+    return bundle.seal(
         compiled.folder / "memo",
         render=draw,
         compiled=compiled.folder,
-        locked=held.value,
+        locked=held,
         spec_folder=compiled.spec.parent,
         ledger=compiled.ledger,
         verdict=judged.verdict,
@@ -375,10 +421,9 @@ def seal(
         key=signer,
         tool=f"torchspec {__version__}",
         now=now,
+        timestamper=timestamps.client(timestamp) if timestamp else None,
+        stamp=pades.VisibleStamp(drawn, words, stamp.WIDTH, stamp.HEIGHT, stamp.RIGHT, stamp.TOP),
     )
-    if sealed.value is None:
-        return Result(None, sealed.diagnostics)
-    return Result(Sealed(sealed.value.folder, judged.verdict, judged.registration, made), sealed.diagnostics)
 
 
 def rejudge(plan: Plan, path: Path) -> Verdict:
@@ -398,6 +443,7 @@ def rerender(folder: Path) -> dict[str, bytes]:
     from torchspec.model.registration import Lock
     from torchspec.provenance import dsse, keys
     from torchspec.report import render, view
+    from torchspec.report import templates as teams
 
     def load(kind: type[Any], name: str) -> Any:
         return from_json(kind, strict_json((folder / name).read_bytes()))
@@ -414,13 +460,16 @@ def rerender(folder: Path) -> dict[str, bytes]:
         registration=load(Registration, "registration.json"),
         environments=environments_of(ledger.read(path)),
         records=ledger.read(path),
-        signer=signer_words(keys.describe(signed.certificate, name="", path=folder, certificate_path=folder)),
+        signer=signer_words(
+            keys.describe(signed.certificate, name="", path=folder, certificate_path=folder), old["language"]
+        ),
         issued=old["issued"],
         language=old["language"],
     )
+    own = teams.kept(folder)
     return {
-        "memo.md": render.markdown_of(memo).encode(),
-        "memo.html": render.html_of(memo).encode(),
+        "memo.md": render.markdown_of(memo, own).encode(),
+        "memo.html": render.html_of(memo, templates=own).encode(),
     }
 
 

@@ -21,9 +21,8 @@ SECRETS = {
 PLAIN = {
     "OMP_NUM_THREADS": "2",
     "PYTORCH_ALLOC_CONF": "expandable_segments:True",
-    "TORCHINDUCTOR_CACHE_DIR": "/somewhere/evidence/scratch/r-20261130T122111-d2010c/cache-012-candidate-fresh0",
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
-    "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu",
+    "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+    "CUDA_HOME": "/usr/local/cuda-13.0",
 }
 
 
@@ -36,6 +35,27 @@ def test_planted_secrets_are_withheld(name: str) -> None:
 def test_ordinary_values_are_recorded_as_they_are() -> None:
     assert recorded_environment(PLAIN) == PLAIN
     assert not any(looks_secret(name, value) for name, value in PLAIN.items())
+
+
+def test_where_things_lie_is_not_recorded() -> None:
+    """Folders name people and customers: lists of them are a digest, a home folder is ~, scratch is nothing."""
+    given = {
+        "HOME": "/home/ada",
+        "PATH": "/home/ada/secret-customer/bin:/usr/bin",
+        "LD_LIBRARY_PATH": "/home/ada/lib",
+        "CUDA_HOME": "/home/ada/cuda",
+        "TORCH_HOME": "file:/home/ada/hub:/home/adam/hub",
+        "TORCHINDUCTOR_CACHE_DIR": "/scratch/ada/cache-001-baseline/inductor",
+        "TRITON_CACHE_DIR": "/scratch/ada/cache-001-baseline/triton",
+    }
+    said = recorded_environment(given)
+    assert said["CUDA_HOME"] == "~/cuda"
+    assert said["TORCH_HOME"] == "file:~/hub:/home/adam/hub"
+    assert sorted(said) == ["CUDA_HOME", "LD_LIBRARY_PATH", "PATH", "TORCH_HOME"]
+    assert said["PATH"].startswith("sha256:")
+    assert said["PATH"] != said["LD_LIBRARY_PATH"]
+    assert recorded_environment({**given, "PATH": given["PATH"] + ":/bin"})["PATH"] != said["PATH"]
+    assert not any(word in str(said) for word in ("/home/ada/", "customer", "scratch"))
 
 
 def test_what_is_not_on_the_list_is_not_recorded() -> None:

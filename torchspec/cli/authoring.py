@@ -46,9 +46,16 @@ def compile(arguments: Namespace) -> int:
     show(outcome.diagnostics, outcome.sources, arguments, target=arguments.spec, form=arguments.format)
     if outcome.compiled is None:
         return exit_for(outcome.diagnostics) or Exit.MACHINE
+    compiled = outcome.compiled
+    stamp = None
+    if arguments.timestamp:
+        stamped = pipeline.stamp(compiled, arguments.timestamp)
+        show(stamped.diagnostics, {}, arguments)
+        if stamped.value is None:
+            return exit_for(stamped.diagnostics) or Exit.MACHINE
+        stamp = stamped.value
     if arguments.format != "text":
         return Exit.ADOPT
-    compiled = outcome.compiled
     plan = compiled.plan
     backends = ", ".join(b.name for b in plan.backends)
     say(f"{arguments.spec}: {counted(len(plan.cells), 'cell')}, {counted(len(plan.gates), 'gate line')}, on {backends}")
@@ -64,6 +71,8 @@ def compile(arguments: Namespace) -> int:
         say(f"  git      {git.commit[:7]}, but the spec differs from what is committed: a run from here is exploratory")
     else:
         say(f"  git      {git.commit[:7]}: the spec is committed")
+    if stamp is not None:
+        say(f"  stamped  {stamp.at} by {stamp.authority}: the plan was there by then")
     return Exit.ADOPT
 
 

@@ -95,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_spec(compile_)
     _add_out(compile_)
     compile_.add_argument("--format", choices=FORMATS, default="text")
+    compile_.add_argument("--timestamp", metavar="URL", help="have the plan stamped by this RFC 3161 authority")
     fmt = command("fmt", "authoring", "write specs in their canonical form")
     fmt.add_argument("specs", nargs="+", metavar="SPEC")
     fmt.add_argument("--check", action="store_true", help="change nothing; exit 2 where a file would change")
@@ -140,6 +141,7 @@ def build_parser() -> argparse.ArgumentParser:
     for sub in (run, memo):
         sub.add_argument("--lang", choices=("en", "es", "pt"), default="en", help="the memo's language")
         sub.add_argument("--templates", metavar="DIR", help="your own templates and logo")
+        sub.add_argument("--timestamp", metavar="URL", help="have the signature stamped by this RFC 3161 authority")
     env = command("env", "running", "provision both environments of a spec and say where they are")
     _add_spec(env)
     env.add_argument("--export", action="store_true", help="print shell assignments for the test suite")

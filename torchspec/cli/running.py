@@ -17,6 +17,7 @@ from torchspec.cli.output import say, wants_color
 from torchspec.cli.progress import Progress
 from torchspec.core.diagnostics import Diagnostic
 from torchspec.decide_words import counted
+from torchspec.model.evidence import KINDS
 from torchspec.pipeline import Compiled
 from torchspec.pipeline_run import Judged, Sealed
 
@@ -85,6 +86,7 @@ def _judge_and_seal(compiled: Compiled, arguments: Namespace) -> int:
         key=arguments.key,
         language=arguments.lang,
         templates=Path(arguments.templates) if arguments.templates else None,
+        timestamp=arguments.timestamp,
     )
     _tell(sealed.diagnostics, arguments, compiled)
     say()
@@ -190,6 +192,9 @@ def ledger(arguments: Namespace) -> int:
     from torchspec import ledger as ledgers
     from torchspec import pipeline_run
 
+    if arguments.kind is not None and arguments.kind not in KINDS:
+        say(f"torchspec: no record is of the kind {arguments.kind!r}; the kinds: {', '.join(KINDS)}", sys.stderr)
+        return Exit.SPEC
     found = pipeline_run.ledger_of(arguments.target, Path(arguments.out))
     _tell(found.diagnostics, arguments)
     if found.value is None:
@@ -229,6 +234,8 @@ def _verify_ledger(path: Path) -> int:
     if report.problems:
         return Exit.BROKEN
     say(f"{path}: {report.count} records, chain intact, head {report.head[:16]}")
+    for warning in report.warnings:
+        say(f"{path}: {warning.message}; {warning.hint}", sys.stderr)
     return Exit.ADOPT
 
 

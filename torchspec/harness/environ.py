@@ -25,15 +25,19 @@ INHERITED = (
 )  # fmt: skip
 #: What may be recorded, by name or by prefix. HOME and USER are people's names and are not among them.
 RECORDED = (
-    "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG",
-    "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ROCM_HOME", "ROCM_PATH",
-    "HSA_OVERRIDE_GFX_VERSION", "PYTHONHASHSEED", "TOKENIZERS_PARALLELISM",
+    "LANG", "LC_ALL", "TZ", "CC", "CXX", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "ROCM_HOME", "ROCM_PATH", "HSA_OVERRIDE_GFX_VERSION", "PYTHONHASHSEED",
+    "TOKENIZERS_PARALLELISM",
 )  # fmt: skip
 RECORDED_PREFIXES = (
     "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "MALLOC_", "TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_",
     "NCCL_", "GLOO_", "TRITON_", "ATEN_", "DNNL_", "ONEDNN_", "HIPBLASLT_", "MIOPEN_",
 )  # fmt: skip
+#: Lists of folders: which they are tells about a person and a machine, so that only their digest is recorded.
+FOLDERS = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+#: Each worker has its own, so that neither side warms the other's; they are never recorded.
+OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SESSION", re.IGNORECASE)
 SECRET_VALUE = re.compile(
     r"://[^/\s@]+:[^/\s@]+@|-----BEGIN|^(gh[a-z]_|github_|hf_|sk-|xox|AKIA|eyJ)|bearer\s|(password|token|secret)\s*=",
@@ -56,9 +60,19 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def recorded_environment(env: dict[str, str]) -> dict[str, str]:
-    """The allow-listed variables of `env`; a value that looks like a secret is replaced by "(withheld)"."""
-    names = sorted(n for n in env if n in RECORDED or n.startswith(RECORDED_PREFIXES))
-    return {n: "(withheld)" if looks_secret(n, env[n]) else env[n] for n in names}
+    """The allow-listed variables of `env`: lists of folders as a digest, the user's home folder as ~.
+
+    A value that looks like a secret is replaced by "(withheld)".
+    """
+    names = sorted(n for n in env if (n in RECORDED or n.startswith(RECORDED_PREFIXES)) and n not in OWN)
+    said = {n: "(withheld)" if looks_secret(n, env[n]) else without_home(env[n], env.get("HOME")) for n in names}
+    return {**said, **{n: "sha256:" + sha256_hex(env[n].encode("utf-8", "replace"))[:16] for n in FOLDERS if n in env}}
+
+
+def without_home(text: str, home: str | None = None) -> str:
+    """`text` with the user's home folder, at the beginning of a path, written as ~."""
+    home = (home or os.path.expanduser("~")).rstrip("/\\")
+    return re.sub(rf"(?<![\w.~-]){re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
 
 
 def worker_environment(

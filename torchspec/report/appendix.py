@@ -8,6 +8,7 @@ from torchspec.model.memo import Block, Section
 from torchspec.report import build
 from torchspec.report.context import Context, minute
 from torchspec.report.language import code
+from torchspec.report.private import command
 from torchspec.report.scope import sources
 
 
@@ -63,12 +64,34 @@ def _again(ctx: Context) -> str:
 
 def _commands(ctx: Context) -> str:
     lines = []
+    environments: dict[str, str] = {}
     for run, start in ctx.evidence.starts.items():
         argv = start.get("argv")
         if isinstance(argv, list) and argv:
-            lines.append(f"# {run}")
-            lines.append(shlex.join(str(a) for a in argv))
-    return "\n".join(lines)
+            words, known = command(str(a) for a in argv)
+            candidate = str(start.get("candidate") or "")
+            environments |= {side: digest for side, digest in known.items() if side == "BASELINE" or not ctx.several}
+            lines += [f"# {run}", shlex.join(words)]
+            if ctx.several and "CANDIDATE" in known:
+                lines.append(f"# CANDIDATE: {ctx.candidate_name(candidate)}, {known['CANDIDATE']}")
+    return "\n".join([*_sides(ctx, environments), *lines])
+
+
+def _sides(ctx: Context, environments: dict[str, str]) -> list[str]:
+    """What stands for the interpreters in the command lines: torch, Python and the environment's digest."""
+    lines = []
+    for name, digest in sorted(environments.items()):
+        side = ctx.plan.baseline if name == "BASELINE" else ctx.plan.candidates[0]
+        body = ctx.environments.get(side.id) or {}
+        torch = str((body.get("torch") or {}).get("version") or side.torch or "")
+        said = ctx.t.text(
+            "torch {torch}, Python {python}, environment {digest}",
+            torch=torch,
+            python=str(body.get("python") or ctx.plan.frozen.python or "?"),
+            digest=digest,
+        )
+        lines.append(f"# {name}: {said}")
+    return lines
 
 
 def _digests(ctx: Context) -> Block:

@@ -19,6 +19,7 @@ from torchspec.report.names import DECISION_RANK, SEVERITY
 
 OF_RANKS = ("comm.", "scaling.", "recovery.", "collective.")  # metrics that only jobs of ranks have
 LONGEST_AXIS = 40  # characters of one axis value
+MOST_NOTES = 60  # notes of the ledger that the memo shows
 MANY_JUDGEMENTS = 300  # beyond this, tables list what does not pass and the rest is in the data file
 
 
@@ -35,6 +36,10 @@ class Evidence:
     unit: Mapping[tuple[str, str], str]  # (cell, metric) -> unit of its samples
     first_seq: Mapping[str, int]  # run -> its first record
     ranks: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = field(default_factory=dict)  # what jobs of ranks gave
+    noise: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # run -> bodies of noise
+    notes: tuple[Record, ...] = ()  # remarks and corrections, the first MOST_NOTES of them
+    more_notes: int = 0
+    taken_in: frozenset[str] = frozenset()  # runs that came from another ledger
 
 
 @dataclass(slots=True)
@@ -179,6 +184,10 @@ def read_evidence(records: Iterable[Record]) -> Evidence:
     units: dict[tuple[str, str], str] = {}
     first_seq: dict[str, int] = {}
     ranks: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    noise: dict[str, list[dict[str, Any]]] = {}
+    notes: list[Record] = []
+    more = 0
+    taken_in: set[str] = set()
     for record in records:
         number += 1
         first_seq.setdefault(record.run, record.seq)
@@ -191,6 +200,12 @@ def read_evidence(records: Iterable[Record]) -> Evidence:
             timings.setdefault((str(body.get("candidate")), str(body.get("cell"))), []).append(body)
         elif record.kind == "run.start":
             starts[record.run] = body
+            taken_in |= {record.run} if "origin" in body else set()
+        elif record.kind == "noise":
+            noise.setdefault(record.run, []).append(body)
+        elif record.kind == "note":
+            more += len(notes) >= MOST_NOTES
+            notes += [record] if len(notes) < MOST_NOTES else []
         elif record.kind == "sample" and isinstance(body.get("value"), int | float) and body.get("against") is None:
             key = (str(body.get("candidate")), str(body.get("cell")), str(body.get("metric")), str(body.get("side")))
             samples.setdefault(key, []).append(float(body["value"]))
@@ -205,6 +220,10 @@ def read_evidence(records: Iterable[Record]) -> Evidence:
         units,
         first_seq,
         {k: tuple(v) for k, v in ranks.items()},
+        {k: tuple(v) for k, v in noise.items()},
+        tuple(notes),
+        more,
+        frozenset(taken_in),
     )
 
 

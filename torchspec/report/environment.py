@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from torchspec.model.memo import Section, TableRow
+from torchspec.model.memo import Block, Section, TableRow
 from torchspec.report import build
 from torchspec.report.context import Context
 from torchspec.report.language import clip, code, soft, strong
+from torchspec.report.private import OWN, variable_shown
 
-_SAME_PACKAGES = 12
+_FOLDED = 3  # items of one kind that are the same on both sides stand in one row from this many on
 _LONGEST = 160  # characters of one value; the ledger holds the rest
-_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")  # each side has its own, so that neither warms the other
+
+
+def built_for(body: Mapping[str, Any]) -> str:
+    """For which devices a side's torch was built: "CUDA 13.0", "ROCm 7.1", "cpu"; empty where it was not recorded."""
+    torch = body.get("torch")
+    if not isinstance(torch, Mapping) or not torch.get("version"):
+        return ""
+    if torch.get("hip"):
+        return f"ROCm {torch['hip']}"
+    return f"CUDA {torch['cuda']}" if torch.get("cuda") else "cpu"
+
+
+def builds(ctx: Context, candidate: str) -> tuple[str, str] | None:
+    """What baseline and candidate were built for, where it differs."""
+    one, two = (built_for(ctx.environments.get(s) or {}) for s in (ctx.plan.baseline.id, candidate))
+    return (one, two) if one and two and one != two else None
+
+
+def other_kind(pair: tuple[str, str] | None) -> bool:
+    """Whether two builds are for different kinds of devices, not only for other versions of one."""
+    return pair is not None and pair[0].split()[0] != pair[1].split()[0]
 
 
 def flat(body: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -42,7 +63,7 @@ def section(ctx: Context, candidate: str) -> Section | None:
         return None
     base, cand = flat(base_body), flat(cand_body)
     skip = {"side", "candidate", "v", "torch_pins"}
-    names = [n for n in dict.fromkeys([*base, *cand]) if n not in skip]
+    names = [n for n in dict.fromkeys([*base, *cand]) if n not in skip and n.removeprefix("env.") not in OWN]
     pins = {str(p) for body in (base_body, cand_body) for p in (body.get("torch_pins") or ())}
     differing: list[TableRow] = []
     brought: list[str] = []
@@ -51,7 +72,7 @@ def section(ctx: Context, candidate: str) -> Section | None:
     for name in names:
         a, b = base.get(name, ""), cand.get(name, "")
         if a == b:
-            if a:
+            if a and _shown(name):
                 same.append((name, a))
             continue
         why = _why(ctx, name, pins, candidate)
@@ -62,28 +83,32 @@ def section(ctx: Context, candidate: str) -> Section | None:
         differing.append(
             build.row(
                 build.cell(code(clip(name, 80))),
-                _value(ctx, a),
-                _value(ctx, b),
+                _value(ctx, a) if _shown(name) else t.text("not shown"),
+                _value(ctx, b) if _shown(name) else t.text("not shown"),
                 build.cell((*strong(t.text("differs")), *soft(", " + why if why else ""))),
             )
         )
     rows = [*differing, *_brought(ctx, brought, base, cand)]
-    packages = [(n, v) for n, v in same if n.startswith("packages.")]
-    for name, value in same:
-        if not name.startswith("packages.") or len(packages) <= _SAME_PACKAGES:
-            rows.append(build.row(build.cell(code(clip(name, 80))), _value(ctx, value), "", t.text("same")))
-    if len(packages) > _SAME_PACKAGES:
-        rows.append(
-            build.row(
-                t.text("{n} more packages", n=len(packages)),
-                build.cell(soft(", ".join(f"{n.removeprefix('packages.')} {v}" for n, v in packages))),
-                "",
-                t.text("same"),
-            )
-        )
+    rows += _alike(ctx, same)
     where = f" ({ctx.candidate_name(candidate)})" if ctx.several else ""
+    pair = builds(ctx, candidate)
+    warned: tuple[Block, ...] = ()
+    if pair is not None and other_kind(pair):
+        warned = (
+            build.paragraph(
+                t.words(
+                    "*The two builds of torch are for different devices:* {one} and {two}. What differs between them "
+                    "in memory, start-up or compilation may come from that, not from the release. `wheels` in the spec "
+                    "takes both from one index.",
+                    one=pair[0],
+                    two=pair[1],
+                )
+            ),
+        )
     if not differing and not brought:
         heading = t.text("Environment{where}: nothing differs", where=where)
+    elif warned and not surprising:
+        heading = t.text("Environment{where}: the two builds of torch are for different devices", where=where)
     elif surprising:
         heading = t.counted(
             surprising,
@@ -102,6 +127,7 @@ def section(ctx: Context, candidate: str) -> Section | None:
             "recomputed on each side."
         ),
         (
+            *warned,
             build.table(
                 "environment",
                 t.text("Environment"),
@@ -115,6 +141,25 @@ def section(ctx: Context, candidate: str) -> Section | None:
             ),
         ),
     )
+
+
+def _alike(ctx: Context, same: Sequence[tuple[str, str]]) -> list[TableRow]:
+    """What is the same on both sides: a row a kind of things, or a row a thing where there are few of a kind."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for name, value in same:
+        kinds.setdefault(name.partition(".")[0], []).append((name, value))
+    rows = []
+    for kind, items in kinds.items():
+        if len(items) < _FOLDED:
+            rows += [build.row(build.cell(code(clip(n, 80))), _value(ctx, v), "", ctx.t.text("same")) for n, v in items]
+            continue
+        words = ", ".join(f"{clip(n.partition('.')[2], 80)} {clip(v, _LONGEST)}" for n, v in items)
+        rows.append(build.row(build.cell(code(kind)), words, "", ctx.t.text("same")))
+    return rows
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith("env.") or variable_shown(name.removeprefix("env."))
 
 
 def _value(ctx: Context, text: str) -> Any:
@@ -155,8 +200,6 @@ def _why(ctx: Context, name: str, pins: set[str], candidate: str) -> str | None:
     package = name.removeprefix("packages.") if name.startswith("packages.") else None
     if name.startswith("torch.") or package == "torch":
         return t.text("as intended")
-    if name.startswith("env.") and name.removeprefix("env.") in _OWN:
-        return t.text("each side has its own, on purpose")
     if name in {"executable", "executable_digest", "torch_pins", "digest", "path", "python_path"}:
         return t.text("comes with torch")
     if package is not None:

@@ -13,7 +13,7 @@ from torchspec.report.context import Context
 from torchspec.report.figure import bound_words, figure
 from torchspec.report.language import clip, code, join, plain
 from torchspec.report.names import DECISION_RANK, SEVERITY, capital, family, family_name, metric_name
-from torchspec.report.phrases import clause, crosses, full
+from torchspec.report.phrases import clause, crosses, full, sentence
 
 MOST_NAMED = 6  # places named one by one in a reason; beyond it they are counted
 
@@ -199,11 +199,30 @@ def _open(ctx: Context, candidate: str) -> list[Finding]:
                         ],
                         " ",
                     )
-            others = len(own) - 1
-            if others:
-                words = join([words, t.plural(others, "{n} more like it.", "{n} more like it.")], " ")
+            words = join([sentence(words), _others(ctx, outcome, [j for j in own if j is not lead])], " ")
         found.append(Finding(outcome, strength, head, words, clause, seqs, tuple(places), "defer"))
     return found
+
+
+def _others(ctx: Context, outcome: str, rest: list[Judgement]) -> Words:
+    """What else ended like the judgement that was named: how many, and which metrics."""
+    t = ctx.t
+    if not rest:
+        return ()
+    metrics = t.listed([plain(metric_name(t, m)) for m in dict.fromkeys(j.metric for j in rest)], 4)
+    if outcome == "error":
+        return t.plural(
+            len(rest),
+            "No result either: {n} more gate ({metrics}).",
+            "No result either: {n} more gates ({metrics}).",
+            metrics=metrics,
+        )
+    return t.plural(
+        len(rest),
+        "Not decided either: {n} more gate ({metrics}).",
+        "Not decided either: {n} more gates ({metrics}).",
+        metrics=metrics,
+    )
 
 
 def _whole(ctx: Context, candidate: str, place: tuple[str, str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchspec.model.memo import Fact, Mark, Reason
+from torchspec.report import environment
 from torchspec.report.context import Context, day, evidence_words, minute
 from torchspec.report.findings import Finding, findings
 from torchspec.report.language import code, join, link, plain
@@ -37,8 +38,14 @@ def rely(ctx: Context, anchor: str) -> tuple[Fact, ...]:
         registered = (*t.words("*exploratory*: "), *plain(" ".join(why.split())))
         registered_mark = Mark("inconclusive", t.text("inconclusive"))
     changed = len(r.changes) + sum(p.value != p.default for p in ctx.plan.params)
-    if changed:
-        plan = (*t.plural(changed, "{n} change, ", "{n} changes, "), *link(t.text("listed in this memo"), f"#{anchor}"))
+    deviations = len(ctx.lock.deviations)
+    if changed or deviations:
+        found = [
+            t.plural(changed, "{n} change", "{n} changes") if changed else (),
+            t.plural(deviations, "{n} deviation", "{n} deviations") if deviations else (),
+            link(t.text("listed in this memo"), f"#{anchor}"),
+        ]
+        plan = join(found, ", ")
         plan_mark: Mark | None = Mark("inconclusive", t.text("inconclusive"))
     else:
         plan, plan_mark = t.words("none: limits as registered") if r.commit else t.words("none known"), None
@@ -47,7 +54,7 @@ def rely(ctx: Context, anchor: str) -> tuple[Fact, ...]:
     else:
         signed, signed_mark = t.words("not signed"), Mark("not_run", t.text("not run"))
     return (
-        Fact(t.text("Versions, baseline → candidate"), plain(f"torch {ctx.baseline} → {versions}")),
+        _versions(ctx, f"torch {ctx.baseline} → {versions}"),
         Fact(t.text("Run window, UTC"), plain(window)),
         Fact(
             t.text("Evidence"),
@@ -61,6 +68,18 @@ def rely(ctx: Context, anchor: str) -> tuple[Fact, ...]:
         Fact(t.text("Changes to the plan"), plan, plan_mark),
         Fact(t.text("Signature"), signed, signed_mark),
     )
+
+
+def _versions(ctx: Context, versions: str) -> Fact:
+    """Both versions, and a warning where the two builds are for different kinds of devices."""
+    t = ctx.t
+    label = t.text("Versions, baseline → candidate")
+    pairs = [environment.builds(ctx, s.id) for s in ctx.plan.candidates]
+    odd = next((p for p in pairs if p is not None and environment.other_kind(p)), None)
+    if odd is None:
+        return Fact(label, plain(versions))
+    words = (*plain(versions), *t.words("; built for {one} → {two}: not alike", one=odd[0], two=odd[1]))
+    return Fact(label, words, Mark("inconclusive", t.text("inconclusive")))
 
 
 def all_findings(ctx: Context) -> dict[str, list[Finding]]:

@@ -6,12 +6,16 @@ address is refused, whatever a text asks for. Must not read a clock: dates are t
 from __future__ import annotations
 
 import base64
+import logging
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from xml.etree.ElementTree import SubElement, fromstring, tostring
+
+from torchspec.core.diagnostics import Diagnostic, Severity
 
 UA = "http://www.aiim.org/pdfua/ns/id/"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -39,7 +43,7 @@ def fetch(url: str, resources: Mapping[str, bytes], refused: list[str] | None = 
     Everything else raises Refused, and is noted in `refused`.
     """
     if url in resources:
-        return resources[url], "font/woff2"
+        return resources[url], "font/ttf"
     if not url.startswith("data:"):
         if refused is not None:
             refused.append(url)
@@ -81,11 +85,12 @@ def write_pdf(
     attachments: Sequence[tuple[str, str, bytes]] = (),
     resources: Mapping[str, bytes] | None = None,
     refused: list[str] | None = None,
+    lacking: set[str] | None = None,
 ) -> bytes:
     """The PDF of `html`.
 
     `attachments` are (name, description, bytes); `resources` are the only addresses beside data: that can be fetched;
-    `refused` collects those that were not.
+    `refused` collects those that were not, `lacking` the characters that no font of this machine has.
     """
     from weasyprint import Attachment
     from weasyprint.document import DocumentMetadata
@@ -107,14 +112,59 @@ def write_pdf(
     document = _laid_out(html, resources or {}, refused)
     known = {k: v for k, v in vars(document.metadata).items() if k != "attachments"}
     document.metadata = BothStandards(**known)
-    made = document.write_pdf(
-        pdf_variant="pdf/a-3a",
-        pdf_tags=True,
-        pdf_identifier=identifier.encode(),
-        attachments=files or None,
-        finisher=_associated_once,
-    )
+    with _listening(lacking):
+        made = document.write_pdf(
+            pdf_variant="pdf/a-3a",
+            pdf_tags=True,
+            pdf_identifier=identifier.encode(),
+            attachments=files or None,
+            finisher=_associated_once,
+        )
     return bytes(made)
+
+
+class _Lacking(logging.Handler):
+    """Takes the characters without a glyph out of what WeasyPrint reports while it draws."""
+
+    def __init__(self, found: set[str]) -> None:
+        super().__init__(logging.WARNING)
+        self.found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = re.search(r"\(U\+([0-9A-Fa-f]{4,6})\)", record.getMessage())
+        if ".notdef" in record.getMessage() and told:
+            self.found.add(chr(int(told[1], 16)))
+
+
+@contextmanager
+def _listening(found: set[str] | None) -> Iterator[None]:
+    logger = logging.getLogger("weasyprint")
+    handler = _Lacking(found if found is not None else set())
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+#: Who has the characters, by where they stand: Debian's package names.
+_FONTS = (
+    ("fonts-noto-color-emoji", r"[\u2600-\u27bf\U0001f000-\U0001faff]"),
+    ("fonts-noto-cjk", r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"),
+    ("fonts-noto-core", r"."),
+)
+
+
+def without_glyph(lacking: set[str]) -> Diagnostic:
+    """TS826, a warning: which characters the PDF shows as boxes, and which fonts have them."""
+    ordered = sorted(lacking)
+    shown = ", ".join(f"U+{ord(c):04X}" + (f" {c}" if c.isprintable() else "") for c in ordered[:6])
+    more = f" and {len(ordered) - 6} more" if len(ordered) > 6 else ""
+    wanted = dict.fromkeys(next(p for p, kind in _FONTS if re.match(kind, c, re.S)) for c in ordered)
+    fonts = " ".join(wanted)
+    hint = f"install a font that has them (Debian: {fonts}), then `torchspec memo`; memo.html and memo.md lack nothing"
+    message = f"no font on this machine has {shown}{more}: memo.pdf shows a box there"
+    return Diagnostic("TS826", message, hint=hint, severity=Severity.WARNING)
 
 
 def addresses(html: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torchspec.model.memo import Words
 from torchspec.model.plan import Gate
 from torchspec.model.verdict import Judgement
@@ -9,7 +11,7 @@ from torchspec.report import numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import Figure, bound_words, figure
 from torchspec.report.language import clip, code, join, plain
-from torchspec.report.names import METERS, metric_name
+from torchspec.report.names import METERS, capital, metric_name
 
 
 def clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
@@ -81,6 +83,13 @@ def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
         change=change,
         limit=bound_words(t, gate),
     )
+
+
+def sentence(words: Words) -> Words:
+    """Words as the beginning of a sentence: the first letter large, but for a name in the fixed pitch."""
+    if not words or words[0].style == "code":
+        return words
+    return (replace(words[0], text=capital(words[0].text)), *words[1:])
 
 
 def crosses(fig: Figure) -> bool:

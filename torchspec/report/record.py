@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from torchspec.model.memo import Block, Section
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, evidence_words, minute
-from torchspec.report.language import clip, code, plain, soft, strong
+from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import RUNS
 
 
@@ -19,7 +21,8 @@ def registration(ctx: Context) -> Section:
         build.row(t.text("Committed, by git's own date"), minute(r.committed_at) or t.text("not known")),
         build.row(t.text("First evidence"), minute(r.first_evidence_at) or t.text("none")),
         build.row(
-            t.text("Strengthened by"), ", ".join(r.strengthened_by) or t.text("nothing: git dates alone can be forged")
+            t.text("Strengthened by"),
+            "; ".join(_strength(ctx, s) for s in r.strengthened_by) or t.text("nothing: git dates alone can be forged"),
         ),
         build.row(t.text("Tree when compiled"), _tree(ctx)),
     ]
@@ -70,6 +73,9 @@ def registration(ctx: Context) -> Section:
     if r.diff:
         blocks.append(build.heading(t.text("The difference, as git shows it")))
         blocks.append(build.code_block(r.diff))
+    if ctx.lock.deviations:
+        blocks.append(build.heading(t.text("Deviations from the plan, as the spec records them")))
+        blocks.append(_deviations(ctx))
     changed = [p for p in ctx.plan.params if p.value != p.default]
     if changed:
         blocks.append(build.heading(t.text("Parameters set at compile time")))
@@ -99,6 +105,34 @@ def registration(ctx: Context) -> Section:
             else t.text("Registration: exploratory")
         )
     return Section("registration", "", heading, (), tuple(blocks))
+
+
+def _strength(ctx: Context, said: str) -> str:
+    """What strengthens the registration, in the memo's language; unknown words stay as they are."""
+    t = ctx.t
+    if found := re.fullmatch(r"RFC 3161 timestamp of the plan, (\S+), by (.*)", said):
+        text = t.text("RFC 3161 timestamp of the plan, {time} UTC, by {who}", time=minute(found[1]), who=found[2])
+        return f"{text} ({t.text('whether to believe this authority is yours to say')})"
+    if found := re.fullmatch(r"signed tag (\S+)( \(its signature could not be checked here\))?", said):
+        tag = t.text("signed tag {name}", name=found[1])
+        return f"{tag} ({t.text('its signature could not be checked here')})" if found[2] else tag
+    return said
+
+
+def _deviations(ctx: Context) -> Block:
+    t = ctx.t
+    columns = [
+        build.column(t.text("Date")),
+        build.column(t.text("What was done otherwise")),
+        build.column(t.text("Because")),
+        build.column(t.text("By")),
+    ]
+    rows = [build.row(d.date, build.cell(strong(d.text)), d.because, d.by) for d in ctx.lock.deviations]
+    note = t.words(
+        "The block only grows and changes no limit; a line that was edited or taken out after the first evidence would "
+        "make this memo exploratory."
+    )
+    return build.table("plain", t.text("Deviations"), columns, rows, note=note)
 
 
 def _no_commit(ctx: Context) -> str:
@@ -136,7 +170,15 @@ def runs(ctx: Context) -> Section:
         done = f"{cells.get('done')} / {cells.get('total')}" if isinstance(cells, dict) else ""
         rows.append(
             build.row(
-                build.cell(code(run), sub=evidence_words([seq] if seq is not None else ())),
+                build.cell(
+                    code(run),
+                    sub=join(
+                        [
+                            evidence_words([seq] if seq is not None else ()),
+                            soft(t.text("taken in from another machine") if run in ctx.evidence.taken_in else ""),
+                        ]
+                    ),
+                ),
                 build.cell(
                     str(r.get("backend") or start.get("backend") or ""),
                     sub=soft(str(r.get("candidate") or start.get("candidate") or "")),
@@ -185,5 +227,34 @@ def runs(ctx: Context) -> Section:
             "Every run in the ledger is listed, also those that were interrupted or came to nothing: running again "
             "until it passes would be seen here."
         ),
-        blocks,
+        (*blocks, *_notes(ctx)),
+    )
+
+
+def _notes(ctx: Context) -> tuple[Block, ...]:
+    """Corrections and remarks: what the ledger's notes say, in their own words."""
+    t = ctx.t
+    if not ctx.evidence.notes:
+        return ()
+    rows = [
+        build.row(
+            build.cell(minute(n.time), sub=evidence_words([n.seq])),
+            str(n.body.get("by") or ""),
+            build.cell(
+                plain(clip(str(n.body.get("text") or n.body.get("what") or ""), 400)),
+                sub=evidence_words(s for s in n.body.get("about") or () if isinstance(s, int)),
+            ),
+        )
+        for n in ctx.evidence.notes
+    ]
+    left = ctx.evidence.more_notes
+    columns = [
+        build.column(t.text("Written, UTC")),
+        build.column(t.text("By")),
+        build.column(t.text("Note"), sub=t.text("about")),
+    ]
+    note = t.plural(left, "{n} more note is in the ledger.", "{n} more notes are in the ledger.") if left else ""
+    return (
+        build.heading(t.text("Notes in the ledger")),
+        build.table("plain", t.text("Notes in the ledger"), columns, rows, note=note),
     )

@@ -32,7 +32,12 @@ from torchspec.report.pdf import pages, write_pdf
 from torchspec.report.plots import svg
 
 FONT_SCHEME = "torchspec-font:"
-DENSITIES = ("", "dense", "dense denser")  # page one holds on one page at the first of these that fits
+DENSITIES = (
+    "",
+    "dense",
+    "dense denser",
+    "dense denser densest",
+)  # page one holds on one page at the first of these that fits
 MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
 FONTS = (
     ("Memo Sans", 400, "inter-400"),
@@ -49,16 +54,19 @@ def render(
     *,
     templates: Path | None = None,
     attachments: Mapping[str, bytes | str] | None = None,
+    lacking: set[str] | None = None,
 ) -> dict[str, Path]:
     """Write the four files into `folder` (made if needed), each whole or not at all; returns them by name.
 
     `templates` is a folder of the team's own templates, looked at before the package's. `attachments` (name to bytes)
-    travel inside the PDF beside memo.json. Raises OSError, and jinja2.TemplateError for a team's broken template.
+    travel inside the PDF beside memo.json; `lacking` collects characters that no font here has. Raises OSError, and
+    jinja2.TemplateError for a team's broken template.
     """
     data = canonical(to_json(memo))
     files = {"memo.json": data, "memo.md": markdown_of(memo, templates).encode()}
     files["memo.html"] = html_of(memo, templates=templates).encode()
-    files["memo.pdf"] = pdf_of(memo, templates=templates, attachments={"memo.json": data, **(attachments or {})})
+    inside = {"memo.json": data, **(attachments or {})}
+    files["memo.pdf"] = pdf_of(memo, templates=templates, attachments=inside, lacking=lacking)
     folder.mkdir(parents=True, exist_ok=True)
     return {name: _write(folder / name, content) for name, content in files.items()}
 
@@ -110,6 +118,7 @@ def pdf_of(
     templates: Path | None = None,
     attachments: Mapping[str, bytes | str] | None = None,
     refused: list[str] | None = None,
+    lacking: set[str] | None = None,
 ) -> bytes:
     """memo.pdf as bytes: the same words, paged; the same memo gives the same bytes on the same system libraries."""
     described = [
@@ -132,7 +141,14 @@ def pdf_of(
         attachments=described,
         resources=resources,
         refused=refused,
+        lacking=lacking,
     )
+
+
+def stamp_html(lines: tuple[str, str], language: str, width: int, height: int) -> str:
+    """The page that is seen of the signature, as HTML."""
+    template = _environment(None, html=True).get_template("stamp.html.j2")
+    return template.render(lines=lines, language=language, width=width, height=height, fonts=Markup(_fonts(False)))
 
 
 def _about(name: str) -> str:
@@ -157,21 +173,23 @@ def _fonts(embedded: bool) -> str:
     folder = data_folder("templates") / "fonts"
     faces = []
     for family, weight, name in FONTS:
-        address = f"{FONT_SCHEME}{name}"
+        address, form = f"{FONT_SCHEME}{name}", "truetype"
         if embedded:
+            form = "woff2"
             data = base64.b64encode((folder / f"{name}.woff2").read_bytes()).decode()
             address = f"data:font/woff2;base64,{data}"
         faces.append(
             f'@font-face{{font-family:"{family}";font-weight:{weight};font-style:normal;font-display:block;'
-            f'src:url({address}) format("woff2")}}\n'
+            f'src:url({address}) format("{form}")}}\n'
         )
     return "".join(faces)
 
 
 def packaged_fonts() -> dict[str, bytes]:
-    """The fonts of the package by the address under which the printed style sheet names them."""
+    """The fonts of the package by the address under which the printed style sheet names them: unpacked, because
+    unpacking all of them for every layout took half of the time that a memo took."""
     folder = data_folder("templates") / "fonts"
-    return {f"{FONT_SCHEME}{name}": (folder / f"{name}.woff2").read_bytes() for _, _, name in FONTS}
+    return {f"{FONT_SCHEME}{name}": (folder / f"{name}.ttf").read_bytes() for _, _, name in FONTS}
 
 
 def _source(environment: ImmutableSandboxedEnvironment, name: str) -> str:
@@ -187,7 +205,7 @@ def _logo(templates: Path | None) -> str | None:
     """The team's logo.svg or logo.png as a data: address; None where there is none."""
     for name, kind in (("logo.svg", "image/svg+xml"), ("logo.png", "image/png")):
         path = None if templates is None else templates / name
-        if path is not None and path.is_file():
+        if path is not None and path.is_file() and not path.is_symlink():
             return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     return None
 

@@ -12,8 +12,6 @@ from torchspec.report.language import clip, code, join, link, plain, soft, stron
 from torchspec.report.names import WAIVERS
 from torchspec.report.rows import rule_words
 
-CONFIRMED = 0.01  # how often chance alone confirms a failure of timing on fresh pairs
-
 
 def limits_of_it(ctx: Context) -> Section:
     """Not run and why, not covered, waived, and the caveats written before the run."""
@@ -135,26 +133,18 @@ def _heading(ctx: Context, missing: int) -> str:
 
 
 def _comparisons(ctx: Context) -> Words:
-    """How many outcomes may be wrong by chance, were every truth exactly at its limit."""
+    """How many outcomes may be wrong by chance, were every truth exactly at its limit: the judge's own figures."""
     t = ctx.t
-    told = [
-        j
-        for j in ctx.verdict.judgements
-        if j.confidence is not None and j.outcome in {"pass", "fail", "inconclusive"} and j.rule != "report"
-    ]
-    if not told:
+    chance = ctx.verdict.chance
+    if not chance or not chance.get("weighed"):
         return ()
-    alpha = (1 - min(j.confidence or 0.9 for j in told)) / 2
-    timed = sum("pairs" in (j.n or {}) for j in told)
-    passes = alpha * len(told)
-    fails = alpha * CONFIRMED * timed + alpha * (len(told) - timed)
     return t.words(
         "{n} outcomes were told from noise by an interval. Were every truth exactly at its limit, chance alone would "
         "make at most about {passes} of them pass and {fails} fail. A failure of timing was seen twice, the second "
         "time on fresh pairs.",
-        n=len(told),
-        passes=numbers.scientific(passes, locale=t.locale),
-        fails=numbers.scientific(fails, locale=t.locale),
+        n=round(chance["weighed"]),
+        passes=numbers.scientific(chance["false_passes"], locale=t.locale),
+        fails=numbers.scientific(chance["false_failures"], locale=t.locale),
     )
 
 

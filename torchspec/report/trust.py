@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchspec.model.memo import Block, Mark, Section, Words
+from torchspec.model.memo import Block, Cell, Mark, Section, TableRow, Words
 from torchspec.model.plan import Claim, Statement
 from torchspec.model.verdict import ClaimVerdict
-from torchspec.report import build, numbers
+from torchspec.report import build, machine, numbers
 from torchspec.report.context import Context, evidence_words
 from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import STEPS, claim_mark, metric_name, outcome_mark
@@ -203,36 +203,13 @@ def controls(ctx: Context) -> Section:
     """What the bench could see: the baseline against itself, a planted change, and differences nobody declared."""
     t = ctx.t
     blocks: list[Block] = []
-    rows = []
-    failed = 0
-    seen: list[float] = []
-    for c in ctx.verdict.controls:
-        ok = _control_ok(c)
-        failed += ok is False
-        cell = ctx.cells.get(str(c.get("cell")))
-        what = t.text("baseline against itself") if c.get("what") == "same" else t.text("planted change")
-        planted = c.get("planted")
-        if isinstance(planted, int | float):
-            what += f" {numbers.change(float(planted), locale=t.locale).estimate}{numbers.NNBSP}%"
-        estimate, low, high = (_number(c.get(k)) for k in ("estimate", "low", "high"))
-        visible = _number(c.get("visible"))
-        if visible is not None and ok is not False:
-            seen.append(visible)
-        written = numbers.change(estimate, low, high, locale=t.locale) if estimate is not None else None
-        where = (*code(cell.workload), *soft("  " + ctx.cell_words(cell))) if cell else plain(str(c.get("cell") or ""))
-        rows.append(
-            build.row(
-                build.cell(
-                    where, sub=join([soft(metric_name(t, str(c.get("metric") or ""))), evidence_words(_seqs(c))])
-                ),
-                what,
-                written.estimate + written.unit if written else "",
-                written.interval if written else "",
-                numbers.change(visible, locale=t.locale).estimate.lstrip("+") + f"{numbers.NNBSP}%" if visible else "",
-                build.cell(mark=_control_mark(ctx, ok), sub=soft("" if ok else _why_not(ctx, c))),
-                key="pass" if ok else "fail" if ok is False else "not_run",
-            )
-        )
+    judged = [(c, _control_ok(c)) for c in ctx.verdict.controls]
+    failed = sum(ok is False for _, ok in judged)
+    seen = [v for c, ok in judged if ok is not False and (v := _number(c.get("visible"))) is not None]
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for c, _ in judged:
+        groups.setdefault((str(c.get("candidate")), str(c.get("cell")), str(c.get("metric") or "")), []).append(c)
+    rows = sorted((_control_row(ctx, own) for own in groups.values()), key=lambda r: r.key == "pass")
     if rows:
         blocks.append(
             build.table(
@@ -240,9 +217,8 @@ def controls(ctx: Context) -> Section:
                 t.text("Controls"),
                 [
                     build.column(t.text("Workload")),
-                    build.column(t.text("Control")),
-                    build.column(t.text("Change"), "right"),
-                    build.column(t.text("Interval"), "right"),
+                    build.column(t.text("Baseline against itself"), "right", sub=t.text("interval")),
+                    build.column(t.text("Planted, and what was seen"), "right", sub=t.text("interval")),
                     build.column(t.text("Smallest change seen"), "right"),
                     build.column(t.text("Seen as it should be")),
                 ],
@@ -286,13 +262,49 @@ def controls(ctx: Context) -> Section:
     return Section(
         "controls",
         "",
-        _controls_heading(ctx, len(rows), failed, len(broken), seen),
+        _controls_heading(ctx, len(judged), failed, len(broken), seen),
         t.words(
             "Before it judges, a run shows that it could: the baseline against itself must not fail, and a "
             "planted change must be caught."
         ),
-        tuple(blocks),
+        (*blocks, *machine.blocks(ctx)),
     )
+
+
+def _control_row(ctx: Context, own: Sequence[Mapping[str, Any]]) -> TableRow:
+    """The controls of one metric on one cell: nothing planted, and something planted."""
+    t = ctx.t
+    cell = ctx.cells.get(str(own[0].get("cell")))
+    where = (*code(cell.workload), *soft("  " + ctx.cell_words(cell))) if cell else plain(str(own[0].get("cell") or ""))
+    held = [_control_ok(c) for c in own]
+    ok = False if False in held else None if None in held else True
+    reasons = [w for c, good in zip(own, held, strict=True) if not good and (w := _why_not(ctx, c))]
+    visible = [v for c in own if (v := _number(c.get("visible"))) is not None]
+    widest = numbers.change(max(visible), locale=t.locale) if visible else None
+    several = soft(ctx.candidate_name(str(own[0].get("candidate")))) if ctx.several and own[0].get("candidate") else ()
+    return build.row(
+        build.cell(where, sub=join([soft(metric_name(t, str(own[0].get("metric") or ""))), several])),
+        _control_cell(ctx, [c for c in own if c.get("what") == "same"]),
+        _control_cell(ctx, [c for c in own if c.get("what") != "same"]),
+        widest.estimate.lstrip("+") + f"{numbers.NNBSP}%" if widest else "",
+        build.cell(mark=_control_mark(ctx, ok), sub=soft("; ".join(dict.fromkeys(reasons)))),
+        key="pass" if ok else "fail" if ok is False else "not_run",
+        trace=evidence_words(s for c in own for s in _seqs(c)),
+    )
+
+
+def _control_cell(ctx: Context, own: Sequence[Mapping[str, Any]]) -> Cell:
+    """What was planted, if anything, and the change that was seen, with its interval."""
+    lines, intervals = [], []
+    for c in own:
+        planted, estimate = _number(c.get("planted")), _number(c.get("estimate"))
+        said = numbers.change(planted, locale=ctx.t.locale).estimate + f"{numbers.NNBSP}% → " if planted else ""
+        if estimate is not None:
+            written = numbers.change(estimate, _number(c.get("low")), _number(c.get("high")), locale=ctx.t.locale)
+            said += written.estimate + written.unit
+            intervals.append(written.interval)
+        lines.append(said or ctx.t.text("no figure"))
+    return build.cell(", ".join(lines), sub=soft(", ".join(i for i in intervals if i)))
 
 
 def _why_not(ctx: Context, c: Mapping[str, Any]) -> str:

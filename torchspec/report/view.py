@@ -1,7 +1,8 @@
 """From plan, verdict and evidence to the Memo: the order of the parts, and nothing that a part knows better.
 
 The same arguments give the same Memo; no clock, no file, no network. Text from outside (spec, logs, ledger) has its
-control and bidirectional characters made visible here, once, for all three renderers.
+control and bidirectional characters made visible and the home folders of people taken out here, once, for all three
+renderers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torchspec.report import (
     appendix,
     environment,
     gates,
+    lanes,
     matrix,
     memory,
     outlook,
@@ -33,6 +35,7 @@ from torchspec.report import (
 )
 from torchspec.report.context import Context, read_evidence
 from torchspec.report.language import Language
+from torchspec.report.private import without_homes
 
 
 def view(
@@ -99,6 +102,7 @@ def _sections(ctx: Context) -> tuple[Section, ...]:
             out.append(timing.distribution(ctx, side.id, backend))
             out.append(timing.starting(ctx, side.id, backend))
             out.append(ranks.section(ctx, side.id, backend))
+    out.append(lanes.section(ctx))
     out.append(trust.claims(ctx))
     out.append(trust.rehearsal(ctx))
     out.append(trust.controls(ctx))
@@ -132,6 +136,7 @@ def _labels(t: Language) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
+    text = without_homes(text)
     if text.isprintable():  # neither control nor bidirectional characters
         return text
     return "\n".join(visible(line) for line in text.split("\n")) if "\n" in text else visible(text)

@@ -59,7 +59,7 @@ addEventListener("load", () => {
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("no Chromium on this machine; the page is also checked without one in test_render.py")
+        pytest.fail("Chromium is needed: `make test` installs it (Debian: chromium)", pytrace=False)
     return found
 
 
