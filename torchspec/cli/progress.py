@@ -96,7 +96,8 @@ class Progress:
             lead = f"{self.where}: " if self.where and inside else ""
             self._now(f"{lead}{event.get('what', '')}{side}")
         elif kind == "calibration":
-            self.line(f"  the noise of {event.get('used', 0)} cells on this machine was measured before")
+            cells = "1 cell" if event.get("used") == 1 else f"{event.get('used', 0)} cells"
+            self.line(f"  the noise of {cells} on this machine was measured before")
         elif kind == "left":
             self.left = float(event.get("seconds", 0.0))
         elif kind == "failed":

@@ -62,7 +62,7 @@ class Calibration(Pairs):
             active = [one for one in self.timed if one.over is None and self._taken(one) < pairs]
             if not active or self.run.out_of_time():
                 break
-            what = f"equal pair {number + 1} of {pairs} of {len(active)} cells"
+            what = f"equal pair {number + 1} of {pairs}, {cells_of(len(active))}"
             self.run.progress.event("doing", what=what, side="baseline")
             self.control_pair(active)
         none = "the time for the whole run was spent before two pairs were measured"
@@ -84,7 +84,7 @@ def take_calibration(run: Run, given: dict[str, Any], cells: list[str], host: di
     for cell, held in used.items():
         for metric, (s0, n0) in held["metrics"].items():
             run.calibration[cell, metric] = (float(s0), int(n0))
-    text = f"the noise of {len(used)} cells was measured before" + (f"; {len(refused)} refused" if refused else "")
+    text = f"the noise of {cells_of(len(used))} was measured before" + (f"; {len(refused)} refused" if refused else "")
     told = {"cells": {c: held["metrics"] for c, held in used.items()}, "times": {c: h["at"] for c, h in used.items()}}
     run.write("note", {"by": "harness", "what": "calibration", "text": text, **told, "refused": refused, **here})
     run.progress.event("calibration", used=len(used), refused=refused)
@@ -106,6 +106,10 @@ def calibrate(run: Run, cells: list[str], pairs: int, host: dict[str, Any]) -> N
             run.cell_done(comparison.cell, over.status, over.reason)
     for cell, problem in Calibration(run, ready, estimate).go(pairs).items():
         run.cell_done(cell, "measured" if problem is None else "error", problem)
+
+
+def cells_of(number: int) -> str:
+    return "1 cell" if number == 1 else f"{number} cells"
 
 
 def limited(gates: list[dict[str, Any]]) -> bool:

@@ -63,7 +63,8 @@ class Progress:
             return f"  {fields['label']}: {fields['status']}" + (f", {fields['reason']}" if fields["reason"] else "")
         if event == "calibration":
             refused = [f"  {cell}: not used, {why}" for cell, why in fields["refused"].items()]
-            return "\n".join([f"the noise of {fields['used']} cells was measured before", *refused])
+            cells = "1 cell" if fields["used"] == 1 else f"{fields['used']} cells"
+            return "\n".join([f"the noise of {cells} was measured before", *refused])
         if event == "end":
             reason = f": {fields['reason']}" if fields.get("reason") else ""
             return f"{fields['status']}{reason}{timed_share(fields)}"

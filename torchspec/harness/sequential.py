@@ -48,6 +48,9 @@ CONFIRM_ALPHA = 0.01
 #: A calibrated spread is dropped where the pairs' own variance is beyond this upper point of F. At 1 % a run twice as
 #: noisy as its calibration would pass a truth at the limit 14 % of the time, by simulation; at 30 % at most 7 %.
 NOISIER = 0.30
+#: A calibration is dropped, too, where a run's equal pairs are quieter than it beyond this lower point: it is from a
+#: noisier day, and would hide what can be seen today.
+QUIETER = 0.10
 
 
 def nominal_level(alpha: float, first: int, last: int) -> float:
@@ -235,8 +238,8 @@ def series(metric: str, limit: dict[str, Any], pairs: list[Pair], items: float =
 def spread_of_equals(equals: list[float], before: tuple[float, int] | None) -> tuple[float, int] | None:
     """The spread between equal pairs, known to have no mean: (standard deviation, degrees of freedom); None: unknown.
 
-    `equals` are this run's own, `before` a calibration. Both count where they agree; where this run is noisier than it
-    was calibrated for, only its own do.
+    `equals` are this run's own, `before` a calibration. Both count where they agree; where this run is noisier or
+    quieter than it was calibrated for, only its own do.
     """
     n = len(equals)
     square = math.fsum(e * e for e in equals) / n if n else 0.0
@@ -244,7 +247,7 @@ def spread_of_equals(equals: list[float], before: tuple[float, int] | None) -> t
         s0, n0 = before
         if n == 0:
             return before
-        if f_tail(square / (s0 * s0), n, n0) >= NOISIER:
+        if NOISIER <= f_tail(square / (s0 * s0), n, n0) <= 1.0 - QUIETER:
             return math.sqrt((n0 * s0 * s0 + n * square) / (n0 + n)), n0 + n
     return (math.sqrt(square), n) if square > 0 else None
 

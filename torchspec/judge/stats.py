@@ -39,6 +39,9 @@ CONFIRM_ALPHA = 0.01
 #: A calibrated spread is dropped where the pairs' own variance is beyond this upper point of F. At 1 % a run twice as
 #: noisy as its calibration would pass a truth at the limit 14 % of the time, by simulation; at 30 % at most 7 %.
 NOISIER = 0.30
+#: A calibration is dropped, too, where a run's equal pairs are quieter than it beyond this lower point: it is from a
+#: noisier day, and would hide what can be seen today.
+QUIETER = 0.10
 POWER = 0.80
 MOST_PAIRS = 1000
 
@@ -58,14 +61,14 @@ class Calibration:
 def spread_of_equals(equals: Sequence[float], before: Calibration | None) -> Calibration | None:
     """The spread between equal pairs, known to have no mean: this run's own `equals` and a calibration from `before`.
 
-    Both count where they agree; where this run is noisier than it was calibrated for, only its own do. None: unknown.
+    Both count where they agree; where this run is noisier or quieter than that, only its own do. None: unknown.
     """
     n = len(equals)
     square = math.fsum(e * e for e in equals) / n if n else 0.0
     if before is not None and before.s0 > 0 and before.n0 > 0:
         if n == 0:
             return before
-        if float(special.fdtrc(n, before.n0, square / before.s0**2)) >= NOISIER:
+        if NOISIER <= float(special.fdtrc(n, before.n0, square / before.s0**2)) <= 1.0 - QUIETER:
             both = before.n0 + n
             return Calibration(math.sqrt((before.n0 * before.s0**2 + n * square) / both), both, before.n0)
     return Calibration(math.sqrt(square), n) if square > 0 else None

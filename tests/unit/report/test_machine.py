@@ -16,6 +16,7 @@ from torchspec.model.plan import Lane
 from torchspec.model.registration import Deviation
 from torchspec.model.verdict import Switch
 from torchspec.report import private
+from torchspec.report import view as viewing
 from torchspec.report.language import text_of
 from torchspec.report.view import view
 
@@ -218,3 +219,16 @@ def test_what_strengthens_and_what_deviates_is_said(invented: ModuleType, langua
         assert found in text
     assert ("1 deviation" if language == "en" else "1 desviación") in text_of(memo.rely[4].words)
     assert memo.rely[4].mark is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["\u202e", "\x07", "\x7f", "a\tb", "a\rb", "\u200b", "\xad", "/root/x", "\u2066", "\ud7ff"]
+)
+def test_looking_at_all_words_at_once_hides_nothing(
+    invented: ModuleType, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    plan = invented.plan()
+    plan = replace(plan, upgrade=replace(plan.upgrade, caveats=(f"x{text}y", "plain")))
+    fast = made(invented, plan=plan)
+    monkeypatch.setattr(viewing, "_harmless", lambda memo: False)
+    assert made(invented, plan=plan) == fast
