@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from torchspec.core.diagnostics import visible
 from torchspec.model.codec import from_json, to_json
 from torchspec.model.evidence import Record
@@ -90,7 +92,7 @@ def view(
         labels=_labels(t),
         registration=registration.status,
     )
-    return from_json(Memo, _strings(to_json(memo), _clean))
+    return memo if _harmless(memo) else from_json(Memo, _strings(to_json(memo), _clean))
 
 
 def _sections(ctx: Context) -> tuple[Section, ...]:
@@ -133,6 +135,13 @@ def _labels(t: Language) -> dict[str, str]:
         "item": t.text("Item"),
         "trace": t.text("Samples, rule, evidence"),
     }
+
+
+def _harmless(memo: Memo) -> bool:
+    """Whether no string of the memo would be changed by `_clean`: told from its JSON at once, for the many that are."""
+    text = msgspec.json.encode(memo).decode().replace("\u202f", "")
+    hidden = "\\u" in text or any(f"\\{c}" in text for c in "rtbf")
+    return text.isprintable() and not hidden and without_homes(text) == text
 
 
 def _clean(text: str) -> str:
