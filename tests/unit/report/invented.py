@@ -614,6 +614,28 @@ def scaled(workloads: int, backends: tuple[str, ...] = BACKENDS) -> tuple[Plan, 
     return p, decided(p, tuple(judgements))
 
 
+def twice() -> tuple[Plan, Verdict]:
+    """The quickstart with two candidates, of which the second fails nothing: the most that page one has to hold."""
+    one = verdict()
+    p = replace(plan(), candidates=(*plan().candidates, Side("candidate-2", "candidate", "2.15.0", None, None)))
+    second = []
+    for j in one.judgements:
+        if j.outcome == "fail":
+            j = replace(j, outcome="pass", contribution="adopt", rule=RULES["pass"])
+        second.append(replace(j, candidate="candidate-2"))
+    two = decided(p, tuple(second), "candidate-2")
+    both = replace(
+        one,
+        judgements=one.judgements + two.judgements,
+        rows=one.rows + two.rows,
+        fleet=one.fleet + two.fleet,
+        rehearsals=one.rehearsals | two.rehearsals,
+        claims=one.claims | two.claims,
+        controls=one.controls + two.controls,
+    )
+    return p, both
+
+
 EVIL = (
     "</script><script>alert(1)</script> {{ 7*7 }} {% raw %} <img src=http://evil.example/x.png> "
     "![x](file:///etc/passwd) [y](javascript:alert(1)) `rm` | a | **b** \u202eevil\u202c # h\n- list\n\n<b>html</b> "

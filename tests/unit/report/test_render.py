@@ -396,8 +396,7 @@ def test_bookmarks_name_every_section(pdf: bytes, memo: Memo) -> None:
 def test_page_one_holds_for_many_places_and_two_candidates(invented: ModuleType) -> None:
     from torchspec.report.view import view
 
-    for workloads in (20, 200):
-        plan, verdict = invented.scaled(workloads)
+    for plan, verdict in (invented.scaled(20), invented.scaled(200), invented.twice()):
         memo = view(plan, verdict, **invented.arguments(lock=invented.lock(plan), records=[]))
         sheets = pypdf.PdfReader(io.BytesIO(render.pdf_of(memo))).pages
         assert squeezed(memo.rely[-1].label) in squeezed(sheets[0].extract_text())
