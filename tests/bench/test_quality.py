@@ -89,15 +89,19 @@ def test_equal_pairs_are_called_different_as_often_as_the_interval_says() -> Non
     hits, n = ours.called_different(_simulated_pool(0.0, 3000), "attention", "latency.p50", 3)
     assert n == 1000
     assert 0.03 <= hits / n <= 0.07
+    assert ours.off_by(_simulated_pool(0.0, 3000), "attention", "latency.p50") == pytest.approx(0.005, rel=0.05)
     assert ours.called_different(_simulated_pool(0.2, 30), "attention", "latency.p50", 3) == (10, 10)
 
 
 def test_the_report_names_everything_and_its_picture_is_well_formed() -> None:
     found = rates([Answer("a < b", "w", "m", "quiet", 1.0, "pass", 1.0, 3.0, 4, 9.0)])
-    text = report.table(found, {"asv, best": "not there"}, {"limit": "3 %"}, peers.HOW, {"w": (1, 20)}, 3)
+    text = report.table(
+        found, {"asv, best": "not there"}, {"limit": "3 %"}, peers.HOW, {"w": (1, 20)}, 3, {("busy", "w"): (8, 0.012)}
+    )
     assert "| a < b | w | m | quiet | equal | 1 | 100 % [" in text
     assert "- asv, best: not there" in text
     assert "of 3 equal pairs each: w 1 of 20" in text
+    assert "- w, busy: 1.20 % (8 pairs)" in text
     for name in peers.PEERS:
         assert f"- {name}: " in text
     ElementTree.fromstring(report.picture(found))

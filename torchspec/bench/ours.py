@@ -82,3 +82,11 @@ def called_different(pool: Sequence[PairOf], work: str, metric: str, pairs: int)
             hits += not low <= 0.0 <= high
             n += 1
     return hits, n
+
+
+def off_by(pool: Sequence[PairOf], work: str, metric: str) -> float:
+    """By how much one pair's figure is off, as a share: root mean square over all pairs and planted changes."""
+    squares = [
+        (value - math.log1p(planted)) ** 2 for pair in pool for planted, value in pair.ratios[work][metric].items()
+    ]
+    return math.expm1(math.sqrt(math.fsum(squares) / len(squares)))

@@ -158,7 +158,8 @@ def run(options: Options, say: Callable[[str], None]) -> str | None:
     kept = Kept(options)
     open_steps = [step for step in steps(options) if step.key not in kept.steps]
     if open_steps:
-        kept.piece()
+        if options.for_s != 0:
+            kept.piece()
         left = _measure(options, kept, open_steps, say)
         if left:
             written(options, kept)
@@ -224,7 +225,13 @@ def written(options: Options, kept: Kept) -> str:
     setting = _setting(options, kept)
     equal = kept.pairs("quiet ")
     different = {work: ours.called_different(equal, work, "latency.p50", options.min_pairs) for work in plans.WORKS}
-    text = report.table(found, missing, setting, how, different, options.min_pairs)
+    off = {
+        (condition, work): (len(pool), ours.off_by(pool, work, "latency.p50"))
+        for condition, pool in ((ALONE, equal), (BUSY, kept.pairs("busy ")))
+        for work in plans.WORKS
+        if pool
+    }
+    text = report.table(found, missing, setting, how, different, options.min_pairs, off)
     (options.out / "quality.md").write_text(text, encoding="utf-8")
     (options.out / "quality.svg").write_text(report.picture(found), encoding="utf-8")
     held = {"setting": setting, "missing": missing, "answers": [asdict(a) for a in answers]}

@@ -36,10 +36,12 @@ def table(
     how: Mapping[str, str],
     different: Mapping[str, tuple[int, int]],
     of_pairs: int,
+    off: Mapping[tuple[str, str], tuple[int, float]],
 ) -> str:
     """The whole result as Markdown: the setting, the rates, who was missing and why, and how each was called.
 
-    `different` has, for each work, how often of how many `of_pairs` equal pairs were called different at 95 %.
+    `different` has, for each work, how often of how many `of_pairs` equal pairs were called different at 95 %; `off`,
+    for each condition and work, of how many pairs one pair's ratio is off by how much.
     """
     out = ["# Decision quality", "", *(f"- {name}: {value}" for name, value in setting.items()), ""]
     heads = ["design", "work", "metric", "condition", "truth", "n", "pass", "inconclusive", "fail", "rms error"]
@@ -61,6 +63,11 @@ def table(
     if different:
         said = [f"{work} {hits} of {n}" for work, (hits, n) in different.items()]
         out += [f'"Different" at 95 %, two-sided, of {of_pairs} equal pairs each: {", ".join(said)}.', ""]
+    if off:
+        said = [
+            f"{work}, {condition}: {share * 100:.2f} % ({n} pairs)" for (condition, work), (n, share) in off.items()
+        ]
+        out += ["One pair's own ratio of medians is off by, root mean square:", "", *(f"- {one}" for one in said), ""]
     if missing:
         out += ["Not run:", "", *(f"- {name}: {why}" for name, why in missing.items()), ""]
     out += ["How each was asked:", "", *(f"- {name}: {text}" for name, text in how.items()), ""]
