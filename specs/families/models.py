@@ -27,6 +27,7 @@ def decoder(batch: int, length: int) -> tuple[torch.nn.Module, dict[str, Any]]:
     config = LlamaConfig(
         vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         intermediate_size=2 * WIDTH, max_position_embeddings=256,
+        use_cache=False,  # torch.export knows no cache object of transformers
     )  # fmt: skip
     tokens = torch.randint(0, VOCABULARY, (batch, length))
     return LlamaForCausalLM(config), {"input_ids": tokens, "labels": tokens.clone()}

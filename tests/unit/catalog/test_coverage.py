@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torchspec import catalog
 from torchspec.catalog.workloads import MASKS
+from torchspec.check.controls import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "torchspec" / "docs" / "coverage.md").read_text(encoding="utf-8")
@@ -28,6 +29,12 @@ def test_every_kind_and_backend_that_is_named_is_in_the_catalog() -> None:
     assert kinds <= set(rows.workloads)
     masks = {mask for text in QUOTED if text.startswith("mask ") for mask in re.findall(r"[a-z_]+", text)[1:]}
     assert masks - {"with", "kind"} <= set(MASKS)
+
+
+def test_every_setting_that_is_named_is_one() -> None:
+    named = set(re.findall(r"setting ([a-z0-9_]+)", " ".join(QUOTED)))
+    assert len(named) > 1
+    assert named <= set(SETTINGS)
 
 
 def test_every_file_that_is_named_is_there() -> None:
