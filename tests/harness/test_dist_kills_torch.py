@@ -23,7 +23,7 @@ from torchspec import ledger as tool_ledger
 from torchspec.harness.dist_processes import processes_with_token
 from torchspec.model.plan import Limit, Plan
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.unsettled]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 HOLDS = Limit("holds", None, None, None, "holds")
 LIMITS = {

@@ -22,7 +22,7 @@ from torchspec.judge import judge
 from torchspec.model.codec import schema_errors
 from torchspec.model.plan import Limit, Plan
 
-pytestmark = [pytest.mark.torch, pytest.mark.unsettled]
+pytestmark = pytest.mark.torch
 
 HOLDS = Limit("holds", None, None, None, "holds")
 SMALL = {"layers": 2, "hidden": 32, "batch": 4, "dtype": "float32"}
