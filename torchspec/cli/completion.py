@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from torchspec.cli.main import build_parser
+from torchspec.cli.parser import build_parser
 
 
 def _commands() -> dict[str, tuple[str, list[str]]]:

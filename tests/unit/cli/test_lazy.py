@@ -12,9 +12,10 @@ import pytest
 ALWAYS_LATE = (
     "json", "subprocess", "hashlib", "tempfile", "difflib", "importlib.metadata", "lark", "packaging", "jsonschema",
     "torchspec.model.plan", "torchspec.lower", "torchspec.emit", "torchspec.provenance", "torchspec.core.codes",
-    "torchspec.core.elsewhere", "torchspec.cli.measuring", "torchspec.cli.running", "git", "scipy", "numpy",
+    "torchspec.core.elsewhere", "torchspec.pipeline", "torchspec.cli.measuring", "torchspec.cli.running", "git",
+    "scipy", "numpy",
 )  # fmt: skip
-VERSION_LATE = (*ALWAYS_LATE, "dataclasses", "inspect", "pathlib", "torchspec.core.diagnostics", "torchspec.pipeline")
+VERSION_LATE = (*ALWAYS_LATE, "argparse", "dataclasses", "inspect", "pathlib", "torchspec.core.diagnostics")
 
 
 @pytest.mark.parametrize(
