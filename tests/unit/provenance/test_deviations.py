@@ -85,7 +85,13 @@ def test_a_deviation_on_a_branch_is_no_change_of_the_limits(project: Project) ->
 def test_only_a_block_of_deviations_at_the_end_is_left_out(tail: str, left_out: bool) -> None:
     data = (SPEC + tail).encode()
     assert registered(data) == (SPEC.encode() if left_out else data)
-    assert deviation_lines(data) == ((ONE.encode(),) if left_out and ONE in tail else ())
+    assert deviation_lines(data) == ((b" ".join(ONE.encode().split()),) if left_out and ONE in tail else ())
+
+
+def test_setting_a_deviation_out_anew_is_no_edit(project: Project) -> None:
+    project.run(project.compile())
+    for day, text in enumerate((block(ONE), block(ONE.replace("  by", "   by"), TWO)), 1):
+        assert later(project, SPEC + text, day).status == "confirmatory"
 
 
 def test_from_the_text_to_the_lock_and_the_diff(tmp_path: Path) -> None:
