@@ -48,6 +48,13 @@ for name, pair in {"shapes": (t([1.0]), t([1.0, 2.0]))}.items():
     except ValueError as error:
         found[name] = str(error)
 found["trees"] = compare_trees({"a": one, "b": t([1.0])}, {"a": one, "b": t([1.5])})
+noise = {"a": one, "key.bias": t([3e-9])}, {"a": one, "key.bias": t([1e-18], dtype=torch.float64)}
+found["noise alone"] = compare_trees(*noise)
+found["noise of one pass"] = compare_trees(*noise, one_pass=True)
+wrong = {"a": one, "key.bias": t([2.0])}
+found["wrong of one pass"] = compare_trees(wrong, noise[1], one_pass=True)
+small = {"a": one, "b": t([2e-4])}, {"a": one, "b": t([1e-4])}
+found["small of one pass"] = compare_trees(*small, one_pass=True)
 try:
     compare_trees({"a": one}, {"a": one, "b": one})
 except ValueError as error:
@@ -120,6 +127,10 @@ def test_errors_between_tensors(python: Path, repository: Path) -> None:
     assert found["trees"]["max_abs"] == 0.5
     assert found["trees"]["worst"]["max_abs"] == "b"
     assert "b is given by one side only" in found["missing"]
+    assert found["noise alone"]["max_rel"] > 1e8
+    assert found["noise of one pass"]["max_rel"] == pytest.approx(3e-9 / 4)
+    assert found["wrong of one pass"]["max_rel"] == pytest.approx(0.5), "what has no size of its own is not passed over"
+    assert found["small of one pass"]["max_rel"] == pytest.approx(1.0), "what is small has a size of its own"
 
 
 def test_trees_are_digested_and_saved_whole(python: Path, repository: Path, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class Bench:
         for part in ours:
             if part in theirs:
                 try:
-                    parts[part] = compare_trees(ours[part], theirs[part])
+                    parts[part] = compare_trees(ours[part], theirs[part], one_pass=part == "gradient")
                     named = [n for n in ours[part] if n.rsplit(".", 1)[-1] == "logits"] if part == "output" else []
                     if named:
                         both = [{n: tree[part][n] for n in named} for tree in (ours, theirs)]
