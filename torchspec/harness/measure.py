@@ -21,12 +21,15 @@ def timed_samples(
 ) -> list[list[float]]:
     """Per-call nanoseconds of `samples` samples of `calls` calls each: one list; with `plants`, one for each of them.
 
-    `plants` (growing) make a sample longer by exactly these ratios of its own time, by spinning inside the timed part
-    until each is reached: the planted regressions of the control. `synchronize` is called before each clock read, None
-    for a device that is done when the call returns.
+    `plants` (growing) make a sample longer by exactly these ratios of its own time: the planted regressions of the
+    control. The extra work is real, spinning inside the timed part, but for no longer than the shortest sample so far
+    asks for; a sample during which others had the core gets the rest on paper. To spin for a share of their time would
+    use up this process's own turns, and make the samples behind it slower than was planted.
+    `synchronize` is called before each clock read, None for a device that is done when the call returns.
     """
     clock = time.perf_counter_ns
     out: list[list[float]] = [[] for _ in plants or [0.0]]
+    shortest: int | None = None
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -43,11 +46,13 @@ def timed_samples(
                 synchronize()
             end = clock()
             own = end - start
+            shortest = own if shortest is None else min(shortest, own)
             for place, plant in enumerate(plants or [0.0]):
-                until = start + own * (1.0 + plant)
+                until = start + own + plant * shortest
                 while end < until:
                     end = clock()
-                out[place].append(end - start if calls == 1 else round((end - start) / calls, 3))
+                taken = max(end - start, math.ceil(own * (1.0 + plant)))
+                out[place].append(taken if calls == 1 else round(taken / calls, 3))
     finally:
         if was_enabled:
             gc.enable()
