@@ -85,8 +85,6 @@ def called_different(pool: Sequence[PairOf], work: str, metric: str, pairs: int)
 
 
 def off_by(pool: Sequence[PairOf], work: str, metric: str) -> float:
-    """By how much one pair's figure is off, as a share: root mean square over all pairs and planted changes."""
-    squares = [
-        (value - math.log1p(planted)) ** 2 for pair in pool for planted, value in pair.ratios[work][metric].items()
-    ]
-    return math.expm1(math.sqrt(math.fsum(squares) / len(squares)))
+    """By how much the figure of one equal pair is off, as a share: root mean square."""
+    values = [pair.ratios[work][metric][0.0] for pair in pool if 0.0 in pair.ratios[work][metric]]
+    return math.expm1(math.sqrt(math.fsum(v * v for v in values) / len(values)))

@@ -67,7 +67,12 @@ def table(
         said = [
             f"{work}, {condition}: {share * 100:.2f} % ({n} pairs)" for (condition, work), (n, share) in off.items()
         ]
-        out += ["One pair's own ratio of medians is off by, root mean square:", "", *(f"- {one}" for one in said), ""]
+        out += [
+            "Of equal versions, the ratio of one pair is off by, root mean square:",
+            "",
+            *(f"- {one}" for one in said),
+            "",
+        ]
     if missing:
         out += ["Not run:", "", *(f"- {name}: {why}" for name, why in missing.items()), ""]
     out += ["How each was asked:", "", *(f"- {name}: {text}" for name, text in how.items()), ""]
