@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from evidence import Book, book, gate, plan_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from torchspec.core.canon import canonical
@@ -117,6 +117,8 @@ GATES = [
 @pytest.mark.parametrize("line", GATES, ids=lambda g: g.id)
 @settings(max_examples=40, deadline=None)
 @given(st.lists(odd, max_size=5), st.lists(odd, max_size=5))
+@example([], [1.0, 1.970403850160407e84])
+@example([], [0.0, 1.8961503816218355e154])
 def test_whatever_a_meter_sends_there_is_one_outcome_that_json_can_hold(
     line: Gate, baseline: list[Any], candidate: list[Any]
 ) -> None:

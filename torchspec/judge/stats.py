@@ -206,14 +206,24 @@ def shift_interval(
     return each[k], each[len(each) - 1 - k]
 
 
+_LARGEST_LOG = 709.0
+
+
 def centre_interval(values: Sequence[float], alpha: float) -> tuple[float, float]:
     """One-sided bounds of the centre of a few samples by Student's t, on logs where all are positive."""
     if len(values) < 2:
         return -math.inf, math.inf
-    logs = all(v > 0 for v in values)
-    x = [math.log(v) for v in values] if logs else list(values)
-    found = mean_bounds(x, alpha)
-    return (math.exp(found.low), math.exp(found.high)) if logs else (found.low, found.high)
+    if all(v > 0 for v in values):
+        found = mean_bounds([math.log(v) for v in values], alpha)
+        return raised(found.low), raised(found.high)
+    size = max(abs(v) for v in values) or 1.0  # so that no square leaves the numbers that there are
+    found = mean_bounds([v / size for v in values], alpha)
+    return found.low * size, found.high * size
+
+
+def raised(value: float) -> float:
+    """e to `value`; infinite where no number holds it."""
+    return math.exp(value) if value < _LARGEST_LOG else math.inf
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
