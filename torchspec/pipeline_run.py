@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchspec import __version__, calibration
 from torchspec.core.diagnostics import Diagnostic, Result
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchspec.provision import Environment
 
 OnEvent = Callable[[dict[str, Any]], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,15 +309,18 @@ def rendered(
     templates: Path | None,
     folder: Path,
 ) -> tuple[Diagnostic, ...]:
-    """View and render into `folder`; what there is to say of it."""
+    """View and render into `folder`; what there is to say of it.
+
+    The memo is drawn from what a reader of the sealed files has: the values as their JSON gives them back.
+    """
     from torchspec import ledger
     from torchspec.report import pdf, render, view
 
     memo = view.view(
-        plan,
-        judged.verdict,
-        lock=compiled_lock,
-        registration=judged.registration,
+        _as_sealed(plan),
+        _as_sealed(judged.verdict),
+        lock=_as_sealed(compiled_lock),
+        registration=_as_sealed(judged.registration),
         environments=environments_of(ledger.read(ledger_path)),
         records=ledger.read(ledger_path),
         signer=signer,
@@ -331,6 +335,13 @@ def rendered(
     lacking: set[str] = set()
     render.render(memo, folder, templates=templates, attachments=attachments, lacking=lacking)
     return (pdf.without_glyph(lacking),) if lacking else ()
+
+
+def _as_sealed(value: T) -> T:
+    """`value` as its sealed JSON gives it back: an order of keys that only this process knows is gone."""
+    from torchspec.model.codec import from_json
+
+    return from_json(type(value), strict_json(pretty(to_json(value))))
 
 
 def whole_lines(data: bytes) -> bytes:

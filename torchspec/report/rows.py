@@ -40,7 +40,7 @@ def gate_name(ctx: Context, gate: Gate) -> str:
 def samples(ctx: Context, j: Judgement) -> str:
     """ "8 pairs, 4 builds" """
     t = ctx.t
-    parts = [t.counted(n, *SAMPLES[k]) for k, n in (j.n or {}).items() if k in SAMPLES and n]
+    parts = [t.counted(n, *SAMPLES[k]) for k in SAMPLES if (n := (j.n or {}).get(k))]
     return ", ".join(parts)
 
 

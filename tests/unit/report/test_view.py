@@ -254,3 +254,20 @@ def test_an_unknown_language_is_refused(invented: ModuleType) -> None:
 def test_the_same_arguments_give_the_same_memo(invented: ModuleType, memo: Memo) -> None:
     plan = invented.plan()
     assert view(plan, invented.verdict(plan), **invented.arguments()) == memo
+
+
+def test_the_order_of_keys_in_a_verdict_changes_no_word(invented: ModuleType) -> None:
+    """The sealed verdict has its keys sorted; the memo of it is the memo of the one in memory."""
+    from torchspec.core.files import pretty, strict_json
+    from torchspec.model.codec import from_json, to_json
+    from torchspec.model.verdict import Verdict
+    from torchspec.report.render import html_of, markdown_of
+
+    plan = invented.plan()
+    verdict = invented.verdict(plan)
+    several = {"repeats": 2, "pairs": 3, "builds": 3, "iterations": 18, "rounds": 9}
+    verdict = replace(verdict, judgements=tuple(replace(j, n=dict(several)) for j in verdict.judgements))
+    sealed = from_json(Verdict, strict_json(pretty(to_json(verdict))))
+    memos = [view(plan, v, **invented.arguments()) for v in (verdict, sealed)]
+    assert markdown_of(memos[0]) == markdown_of(memos[1])
+    assert html_of(memos[0]) == html_of(memos[1])
