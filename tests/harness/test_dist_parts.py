@@ -289,3 +289,14 @@ def test_one_stall_of_a_busy_machine_does_not_name_the_wrong_rank():
     assert who_was_slow([calm, stalled, calm]) == {1: 1}
     assert who_was_slow([calm, stalled, stalled]) == {1: 0}
     assert who_was_slow([{"slow": 0, "waits": [0.2, 0.3]}, calm]) == {0: 0, 1: 1}
+
+
+def test_ranks_come_and_go_so_nobody_else_is_blamed_for_the_cores():
+    """A pair of rank workers has no process of its own to hold the cores' time against: the share is not told."""
+    from torchspec.harness.dist_worker import RankWorker
+    from torchspec.harness.sides import Sides
+
+    sides = object.__new__(Sides)
+    sides.cores = [0]
+    sides.a = sides.b = object.__new__(RankWorker)
+    assert sides._use() is None

@@ -85,7 +85,8 @@ class Sides:
         return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
 
     def _use(self) -> tuple[int, int, int] | None:
-        return core_use(self.cores, [os.getpid(), self.a.process.pid, self.b.process.pid])
+        a, b = self.a.pids(), self.b.pids()
+        return None if a is None or b is None else core_use(self.cores, [os.getpid(), *a, *b])
 
     def close(self) -> None:
         if not (self.a.ended or self.b.ended):

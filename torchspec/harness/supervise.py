@@ -99,6 +99,10 @@ class Worker:
             os.close(command_read)
             os.close(reply_write)
 
+    def pids(self) -> list[int] | None:
+        """The processes whose time is this worker's own; None where they come and go while it measures."""
+        return [self.process.pid]
+
     def send(self, do: str, **arguments: Any) -> None:
         """Asks without waiting. `receive` gives the answer."""
         self.doing = do
