@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,8 +39,10 @@ class MockWorker:
         self.bench, self.side, self.ended, self.cell = bench, side, False, ""
         self.asked: Counter[str] = Counter()
         self.log = bench.folder / "none.log"
-        self.process = SimpleNamespace(pid=os.getpid())
         self.cache = bench.folder
+
+    def pids(self) -> list[int]:
+        return [os.getpid()]
 
     def send(self, do: str, **given: Any) -> None: ...
 
