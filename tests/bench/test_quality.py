@@ -221,7 +221,7 @@ def test_a_real_pair_shows_what_was_planted(candidate_python: Path, monkeypatch:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a then b", "torch.utils.benchmark, default"])
 def test_a_real_peer_sees_a_doubled_time(name: str, candidate_python: Path) -> None:
-    told = peers.run(name, asking.Ask(str(candidate_python), None, ("attention",), 1.0, 0.03, 8.0))
+    told = peers.run(name, asking.Ask(str(candidate_python), None, ("attention",), 1.0, 0.03, 16.0))
     verdict, ratio = told.answers["attention"]
     assert verdict == "fail"
     assert ratio is not None
