@@ -310,8 +310,8 @@ def test_another_memo_swapped_in_whole(memo: Path, another: Path) -> None:
 
 def test_a_registration_claimed_by_hand(memo: Path, project: Project, tmp_path: Path) -> None:
     claimed = Registration("confirmatory", (), "0" * 40, "2020-01-01T00:00:00Z", None)
+    from torchspec.core.files import pretty
     from torchspec.model.codec import to_json
-    from torchspec.provenance.files import pretty
 
     (memo / "registration.json").write_bytes(pretty(to_json(claimed)))
     assert failure(memo).name == "registration.json"

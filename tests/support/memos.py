@@ -16,6 +16,7 @@ from plans import make_judged, make_plan
 
 from torchspec import ledger as ledgers
 from torchspec.core.canon import digest, file_digest, sha256_hex
+from torchspec.core.files import pretty
 from torchspec.core.registered import registered
 from torchspec.decide import decide
 from torchspec.model.codec import to_json
@@ -23,7 +24,6 @@ from torchspec.model.plan import Plan, SpecFile
 from torchspec.model.registration import Lock, LockedFile, Registration
 from torchspec.model.verdict import Verdict
 from torchspec.provenance import bundle, git, keyfile, keys, lock, registration, terms
-from torchspec.provenance.files import pretty
 from torchspec.provenance.keys import SigningKey
 
 SPEC = 'tspec 1\nupgrade "small" {\n  owner "team"\n}\n'

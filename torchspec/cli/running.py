@@ -130,8 +130,14 @@ def _say_decision(compiled: Compiled, judged: Judged, arguments: Namespace) -> N
 def _say_memo(sealed: Sealed) -> None:
     if sealed.new_key:
         say(f"Signed with a new key, {sealed.new_key}: self-signed, so readers do not know it yet.")
-    say(f"memo: {sealed.folder / 'memo.pdf'}")
-    say(f"      torchspec verify {sealed.folder}")
+    folder = _from_here(sealed.folder)
+    say(f"memo: {folder / 'memo.pdf'}")
+    say(f"      torchspec verify {folder}")
+
+
+def _from_here(path: Path) -> Path:
+    """`path` as it is typed in this folder, where it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def judge(arguments: Namespace) -> int:

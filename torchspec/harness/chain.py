@@ -141,6 +141,11 @@ class Ledger:
                 out.write(torn)
                 out.flush()
                 os.fsync(out.fileno())
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # the name is there for good before the bytes leave the ledger
+            finally:
+                os.close(folder)
             os.ftruncate(self._fd, self._end)
         except OSError as error:
             with contextlib.suppress(OSError):

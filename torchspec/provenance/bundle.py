@@ -17,12 +17,12 @@ from typing import Any
 
 from torchspec.core.canon import digest, file_digest
 from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.core.files import pretty, strict_json, sync_folder, write_whole
 from torchspec.model.codec import to_json
 from torchspec.model.registration import Registration
 from torchspec.model.verdict import Verdict
 from torchspec.provenance import dsse, pades, statement, terms, timestamp
 from torchspec.provenance import registration as registration_of
-from torchspec.provenance.files import pretty, strict_json, sync_folder, write_whole
 from torchspec.provenance.keys import SigningKey
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE, Locked
 from torchspec.provenance.terms import HISTORY_FOLDER

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchspec.core.canon import canonical
+from torchspec.core.files import strict_json
 from torchspec.model.codec import schema_errors
 from torchspec.provenance import keys
-from torchspec.provenance.files import strict_json
 from torchspec.provenance.keys import SigningKey
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import msgspec
 
 from torchspec.core.canon import digest, file_digest, sha256_hex
 from torchspec.core.diagnostics import Diagnostic, Result
+from torchspec.core.files import pretty, strict_json, write_whole
 from torchspec.model.codec import from_json, schema_errors, to_json
 from torchspec.model.plan import Plan
 from torchspec.model.registration import LOCK_SCHEMA, Deviation, GitState, Lock, LockedFile
-from torchspec.provenance.files import pretty, strict_json, write_whole
 
 PLAN_FILE, LOCK_FILE, HARNESS_FOLDER = "plan.json", "lock.json", "harness"
 _AGAIN = "compile it again: `torchspec compile SPEC`"

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspec.core.canon import canonical
+from torchspec.core.files import strict_json
 from torchspec.model.codec import schema_errors, to_json
 from torchspec.model.plan import Plan
 from torchspec.model.registration import Lock, Registration
 from torchspec.model.verdict import Verdict
-from torchspec.provenance.files import strict_json
 from torchspec.provenance.keys import KeyInfo
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

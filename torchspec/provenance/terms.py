@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from torchspec.core.canon import canonical, digest
+from torchspec.core.files import strict_json, write_whole
 from torchspec.model.codec import from_json, to_json
 from torchspec.model.plan import Gate, Plan
-from torchspec.provenance.files import strict_json, write_whole
 
 HISTORY_FOLDER = "history"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")

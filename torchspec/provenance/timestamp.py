@@ -94,7 +94,7 @@ def stamp_plan(history: Path, plan_digest: str, timestamper: Any) -> Result[Stam
     earlier = of_plan(history, plan_digest)
     if earlier is not None and earlier.problem is None:
         return Result(earlier)
-    from torchspec.provenance.files import write_whole
+    from torchspec.core.files import write_whole
 
     try:
         token = asyncio.run(timestamper.async_timestamp(bytes.fromhex(plan_digest), "sha256"))

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from torchspec.core.canon import canonical, digest, file_digest
+from torchspec.core.files import strict_json
 from torchspec.model.codec import from_json, schema_errors, to_json
 from torchspec.model.plan import Plan
 from torchspec.model.registration import Lock
 from torchspec.model.verdict import Verdict
 from torchspec.provenance import bundle, dsse, keys, pades, statement
 from torchspec.provenance.bundle import ENVELOPE, LEDGER_FILE, VERDICT_FILE
-from torchspec.provenance.files import strict_json
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE
 from torchspec.provenance.pades import PdfSignature
 from torchspec.provenance.statement import Statement

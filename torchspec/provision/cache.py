@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from torchspec.core.canon import canonical, digest
+from torchspec.core.files import write_whole
 
 MARKER = "environment.json"
 VARIABLE = "TORCHSPEC_CACHE"
@@ -107,13 +108,4 @@ def usual_seconds(cache: Path) -> float | None:
 
 def write_atomic(path: Path, value: Any) -> None:
     """JSON into a file, whole or not at all. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(canonical(value))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, canonical(value))
