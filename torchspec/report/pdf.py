@@ -6,6 +6,7 @@ address is refused, whatever a text asks for. Must not read a clock: dates are t
 from __future__ import annotations
 
 import base64
+import gc
 import logging
 import re
 import urllib.parse
@@ -63,6 +64,19 @@ def _laid_out(html: str, resources: Mapping[str, bytes], refused: list[str] | No
             return URLFetcherResponse("data:", data, {"Content-Type": kind})
 
     return HTML(string=html, base_url=None, url_fetcher=OnlyData()).render(pdf_variant="pdf/a-3a")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: a layout is a million objects that live until the page is written, and looking
+    through them again and again took a sixth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def pages(html: str, resources: Mapping[str, bytes]) -> int:

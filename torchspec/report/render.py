@@ -28,7 +28,7 @@ from torchspec.model.codec import to_json
 from torchspec.model.memo import Cell, Memo, Plot, Table
 from torchspec.report import markdown
 from torchspec.report.language import text_of
-from torchspec.report.pdf import pages, write_pdf
+from torchspec.report.pdf import pages, uncollected, write_pdf
 from torchspec.report.plots import svg
 
 FONT_SCHEME = "torchspec-font:"
@@ -126,23 +126,24 @@ def pdf_of(
         for name, data in (attachments or {}).items()
     ]
     resources = packaged_fonts()
-    density = next(
-        (
-            d
-            for d in DENSITIES[:-1]
-            if pages(html_of(memo, templates=templates, paged=True, density=d, alone=True), resources) == 1
-        ),
-        DENSITIES[-1],
-    )
-    return write_pdf(
-        html_of(memo, templates=templates, paged=True, density=density),
-        issued=memo.issued,
-        identifier=sha256_hex(canonical(to_json(memo)))[:32],
-        attachments=described,
-        resources=resources,
-        refused=refused,
-        lacking=lacking,
-    )
+    with uncollected():
+        density = next(
+            (
+                d
+                for d in DENSITIES[:-1]
+                if pages(html_of(memo, templates=templates, paged=True, density=d, alone=True), resources) == 1
+            ),
+            DENSITIES[-1],
+        )
+        return write_pdf(
+            html_of(memo, templates=templates, paged=True, density=density),
+            issued=memo.issued,
+            identifier=sha256_hex(canonical(to_json(memo)))[:32],
+            attachments=described,
+            resources=resources,
+            refused=refused,
+            lacking=lacking,
+        )
 
 
 def stamp_html(lines: tuple[str, str], language: str, width: int, height: int) -> str:
@@ -227,8 +228,13 @@ def _environment(templates: Path | None, *, html: bool) -> ImmutableSandboxedEnv
     return environment
 
 
-def _svg(plot: Plot) -> Markup:
-    return Markup(svg(plot))
+def _picture(plot: Plot, paged: bool) -> Markup:
+    """A plot: drawn in the page, whose style sheet turns it dark, or, on paper, as a picture of its own: there each of
+    its lines would be laid out and looked up in the style sheet for nothing."""
+    if not paged:
+        return Markup(svg(plot))
+    data = base64.b64encode(svg(plot).encode()).decode()
+    return Markup(f'<img alt="{escape(plot.title)}" src="data:image/svg+xml;base64,{data}">')
 
 
 def _printed(table: Table, most: int) -> Table:
@@ -294,7 +300,7 @@ _FILTERS: dict[str, Any] = {
     "widths": _widths,
     "breakable": _breakable,
     "md_sign": lambda key: markdown.MARKS[key].format("").replace("**", "").strip() + " ",
-    "svg": _svg,
+    "picture": _picture,
     "printed": _printed,
     "plain": text_of,
     "md": markdown.words,

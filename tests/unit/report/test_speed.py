@@ -24,7 +24,7 @@ def test_a_thousand_places(invented: ModuleType) -> None:
     assert len(page) < 3_000_000
     start = time.process_time()
     render.pdf_of(memo)
-    assert time.process_time() - start < 30.0  # under 20 s on an idle machine
+    assert time.process_time() - start < 20.0
 
 
 @pytest.mark.slow
