@@ -181,8 +181,10 @@ def why_not(gate: Gate, cell: Cell, workload: Workload, tables: Catalog) -> str:
     metric = tables.metrics[gate.metric]
     if cell.mode not in metric.modes:
         return f"{cell.mode} does not give {metric.name} ({_do(metric.modes)})"
-    if metric.kinds and workload.kind not in metric.kinds:
-        return f"{workload.kind} does not give {metric.name} ({_do(metric.kinds)})"
+    kind = tables.workloads[workload.kind]
+    if not kind.can_give(metric):
+        others = f" ({_do(metric.kinds)})" if metric.kinds else ""
+        return f"{workload.kind} does not give {metric.name}{others}"
     point: dict[str, object] = {"mode": cell.mode, "backend": cell.backend, **cell.axes}
     for key, values in gate.only.items():
         if point.get(key) not in values:

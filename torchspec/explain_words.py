@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from torchspec import catalog as catalog_tables
 from torchspec import decide_algebra as algebra
-from torchspec.catalog import Catalog
+from torchspec.catalog import Catalog, Metric
 from torchspec.core.codes import CODES, Code
 from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.core.near import meant
@@ -107,7 +107,7 @@ def metric_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
         ("measured", row.measured),
         ("backends", ", ".join(row.backends)),
         ("modes", ", ".join(row.modes)),
-        ("workloads", ", ".join(row.kinds) or "every kind"),
+        ("workloads", ", ".join(row.kinds) or _every_kind(tables, row)),
         ("limits", ", ".join(row.forms)),
         ("against", ", ".join(row.against) or "nothing"),
         ("usual else", row.usual + (", and never waived" if row.correctness or row.usual == "rollback" else "")),
@@ -115,6 +115,11 @@ def metric_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
     if row.needs_against:
         facts.append(("note", "a limit names its reference with `against`"))
     return facts
+
+
+def _every_kind(tables: Catalog, row: Metric) -> str:
+    lacking = [kind.name for kind in tables.workloads.values() if not kind.can_give(row)]
+    return "every kind" + (f" but {', '.join(lacking)}" if lacking else "")
 
 
 def workload_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
@@ -147,7 +152,9 @@ def workload_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
     if row.mask_parameters:
         facts.append(("mask", "parameters " + ", ".join(row.mask_parameters)))
     own = [m.name for m in tables.metrics.values() if name in m.kinds]
-    if own:
+    if row.gives:
+        facts.append(("metrics", f"only {', '.join(row.gives)}"))
+    elif own:
         facts.append(("own metrics", ", ".join(own)))
     return facts
 

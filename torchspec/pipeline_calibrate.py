@@ -14,7 +14,7 @@ from torchspec.core.canon import file_digest
 from torchspec.core.diagnostics import Diagnostic, Result
 from torchspec.model.plan import Gate, Plan
 from torchspec.pipeline import Compiled
-from torchspec.pipeline_run import OnEvent, new_run_id
+from torchspec.pipeline_run import OnEvent, driven, new_run_id
 
 if TYPE_CHECKING:
     from torchspec.judge.timing import Scale
@@ -56,9 +56,10 @@ def timed(plan: Plan, backend: str) -> dict[str, list[Gate]]:
     from torchspec.catalog import load
 
     metrics = load().metrics
+    measured = driven(plan, backend)
     found: dict[str, list[Gate]] = {}
     for cell in plan.cells:
-        if cell.backend == backend:
+        if cell.id in measured:
             for gate in plan.gates:
                 known = metrics.get(gate.metric)
                 relative = gate.limit.form in ("growth", "drop") and gate.against in (None, "baseline")

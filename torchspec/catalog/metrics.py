@@ -164,7 +164,7 @@ METRICS: tuple[Metric, ...] = (
         "isolate",
         "prefill and first step: 20 requests in each of three fresh processes",
         "duration",
-        kinds=("decode",),
+        kinds=("decode", "ingested"),
     ),
     Metric(
         "latency.first_token_p95",
@@ -177,7 +177,7 @@ METRICS: tuple[Metric, ...] = (
         "isolate",
         "prefill and first step: 20 requests in each of three fresh processes",
         "duration",
-        kinds=("decode",),
+        kinds=("decode", "ingested"),
     ),
     Metric(
         "throughput",

@@ -77,7 +77,8 @@ class WorkloadKind(NamedTuple):
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
     `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values
     they may take ("count": whole numbers; several are a list), and the value where the spec says none (None: left out).
-    `free_axes`: `shape` may hold any axis, given to the team's function by name.
+    `free_axes`: `shape` may hold any axis, given to the team's function by name. `gives`: the only metrics that it can
+    give; empty: all whose own row allows it.
     """
 
     name: str
@@ -94,6 +95,12 @@ class WorkloadKind(NamedTuple):
     options: tuple[tuple[str, tuple[str, ...], str | None], ...] = ()
     mask_parameters: tuple[str, ...] = ()
     free_axes: bool = False
+    gives: tuple[str, ...] = ()
+
+    def can_give(self, metric: Metric) -> bool:
+        """Whether work of this kind gives a metric at all."""
+        named = not metric.kinds or self.name in metric.kinds
+        return named and (not self.gives or metric.name in self.gives)
 
 
 class Backend(NamedTuple):

@@ -37,6 +37,22 @@ STEPS = ("steps", ("count",), None)
 AUTOCAST = ("autocast", ("bfloat16", "float16"), None)
 OVERLAP = ("overlap", ("none", "prefetch", "separate_reduce_scatter", "reduce_scatter_buffers"), None)
 
+#: What a service can count while it serves: nothing that takes a look inside a process.
+SERVED = (
+    "runs",
+    "error.rate",
+    "task.accuracy",
+    "latency.p50",
+    "latency.p95",
+    "latency.p99",
+    "latency.first_token_p50",
+    "latency.first_token_p95",
+    "throughput",
+    "memory.driver_peak",
+    "memory.reserved_peak",
+    "memory.allocated_peak",
+)
+
 WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "attention",
@@ -255,5 +271,6 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         ("infer",),
         (),
         ALL,
+        gives=SERVED,
     ),
 )

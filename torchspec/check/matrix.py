@@ -139,8 +139,10 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
         hint = f"narrow it: on {', '.join(others or metric.backends)}"
         _once(context, "TS305", f"{backend} cannot give {metric.name}", line.metric.span, hint, label)
         return False
-    if metric.kinds and workload.kind.text not in metric.kinds:
-        hint = "it comes from " + ", ".join(metric.kinds) + "; give this workload a gate set of its own"
+    kind = context.catalog.workloads[workload.kind.text]
+    if not kind.can_give(metric):
+        gives = f"it gives {', '.join(kind.gives)}" if kind.gives else f"it comes from {', '.join(metric.kinds)}"
+        hint = f"{gives}; give this workload a gate set of its own"
         message = f"work of kind {workload.kind.text} cannot give {metric.name}"
         _once(context, "TS314", message, line.metric.span, hint, label)
         return False

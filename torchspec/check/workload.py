@@ -96,12 +96,16 @@ class Reader:
     def _entry(self, line: Bound) -> EntryDecl | None:
         value = line.one(1)
         if value is None:
+            if self.kind.name == "ingested" and not line.broken:
+                message = "which files hold the figures is not said"
+                self.context.say("TS226", message, after(line.statement), 'for example: kind ingested "canary/*.json"')
             if self.kind.entry == "required" and not line.broken:
                 hint = f'for example: kind {self.kind.name} "bench/work.py:build"'
                 message = f"{self.kind.name} needs the team's own code"
                 self.context.say("TS226", message, after(line.statement), hint)
             return None
         if self.kind.name == "ingested":
+            self._files(value)
             return None
         if self.kind.entry == "none":
             self.context.say("TS226", f"{self.kind.name} takes no code of the team", value.span, "remove it")
@@ -117,6 +121,16 @@ class Reader:
             self.context.say("TS238", f'"{path}" leaves the folder of the spec', value.span, hint)
             return None
         return EntryDecl(path, function, value.span)
+
+    def _files(self, value: Value) -> None:
+        """Where the figures of a service are: JSON files below the spec's folder, one name or a pattern."""
+        parts = value.text.split("/")
+        if value.text.startswith("/") or ".." in parts or "\\" in value.text or ":" in value.text or "\0" in value.text:
+            hint = "figures lie beside the spec, so that a path begins at its folder"
+            self.context.say("TS238", f'"{value.text}" leaves the folder of the spec', value.span, hint)
+        elif not value.text.endswith(".json") or any("**" in part and part != "**" for part in parts):
+            message = f'"{value.text}" names no JSON files'
+            self.context.say("TS226", message, value.span, 'for example: "canary/*.json"')
 
     def _modes(self) -> tuple[Text, ...]:
         line = self.first("mode")

@@ -19,7 +19,8 @@ from torchspec.core.diagnostics import Diagnostic
 from torchspec.decide_words import counted
 from torchspec.model.evidence import KINDS
 from torchspec.pipeline import Compiled
-from torchspec.pipeline_run import Judged, Sealed
+from torchspec.pipeline_run import Judged
+from torchspec.pipeline_seal import Sealed
 
 
 def _tell(diagnostics: tuple[Diagnostic, ...], arguments: Namespace, compiled: Compiled | None = None) -> None:
@@ -37,7 +38,7 @@ def _find(arguments: Namespace) -> Compiled | int:
 
 def run(arguments: Namespace) -> int:
     """Provision, measure, judge, decide, and seal the memo."""
-    from torchspec import pipeline_run
+    from torchspec import pipeline_canary, pipeline_run
 
     compiled = _find(arguments)
     if isinstance(compiled, int):
@@ -52,6 +53,14 @@ def run(arguments: Namespace) -> int:
         say(f"torchspec: the window has no stage {arguments.stage!r}; it has: {names}", sys.stderr)
         return Exit.SPEC
     say(f"{plan.upgrade.title}: {counted(len(plan.cells), 'cell')}, {counted(len(plan.candidates), 'candidate')}")
+    taken = pipeline_canary.take(compiled, chosen.value, arguments.stage)
+    _tell(taken.diagnostics, arguments, compiled)
+    if taken.value is None:
+        return exit_for(taken.diagnostics) or Exit.MACHINE
+    for line in taken.value:
+        say(line)
+    if pipeline_canary.nothing_else(plan, chosen.value):
+        return _judge_and_seal(compiled, arguments)
     with Progress(sys.stdout, wants_color(sys.stdout, arguments.color)) as progress:
         made = pipeline_run.provision(compiled, progress.event)
         progress.clear()
@@ -74,13 +83,13 @@ def run(arguments: Namespace) -> int:
 
 
 def _judge_and_seal(compiled: Compiled, arguments: Namespace) -> int:
-    from torchspec import pipeline_run
+    from torchspec import pipeline_run, pipeline_seal
 
     judged = pipeline_run.judge(compiled)
     _tell(judged.diagnostics, arguments, compiled)
     if judged.value is None:
         return exit_for(judged.diagnostics) or Exit.MACHINE
-    sealed = pipeline_run.seal(
+    sealed = pipeline_seal.seal(
         compiled,
         judged.value,
         key=arguments.key,

@@ -17,15 +17,15 @@ _GREEN, _RED, _DIM, _RESET = "\x1b[32m", "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 
 def verify(arguments: Namespace) -> int:
     """Recompute everything a memo rests on, and name what does not hold."""
-    from torchspec import pipeline_run
+    from torchspec import pipeline_seal
     from torchspec.provenance import verify as verifying
 
     report = verifying.verify(
         Path(arguments.memo),
         Path(arguments.trust) if arguments.trust else None,
         Path(arguments.repo) if arguments.repo else None,
-        rejudge=pipeline_run.rejudge if arguments.rerender else None,
-        rerender=pipeline_run.rerender if arguments.rerender else None,
+        rejudge=pipeline_seal.rejudge if arguments.rerender else None,
+        rerender=pipeline_seal.rerender if arguments.rerender else None,
     )
     if arguments.json:
         say(json.dumps(report.to_json(), indent=1, ensure_ascii=False))
@@ -47,7 +47,7 @@ def verify(arguments: Namespace) -> int:
 
 def key(arguments: Namespace) -> int:
     """Make, list or show signing keys."""
-    from torchspec import pipeline_run
+    from torchspec import pipeline_seal
     from torchspec.provenance import keys
 
     if arguments.action == "list":
@@ -58,7 +58,7 @@ def key(arguments: Namespace) -> int:
             say(f"no keys in {keys.key_folder()}; make one: torchspec key new")
         return Exit.ADOPT
     if arguments.action == "new":
-        person = arguments.name or pipeline_run.person_of()
+        person = arguments.name or pipeline_seal.person_of()
         name = re.sub(r"[^A-Za-z0-9]+", "-", person).strip("-").lower()[:64] if arguments.name else "default"
         made = keys.new_key(name or "default", person)
     else:
@@ -78,10 +78,10 @@ def key(arguments: Namespace) -> int:
 
 def cosign(arguments: Namespace) -> int:
     """Add a reviewer's signature to a memo's envelope."""
-    from torchspec import pipeline_run
+    from torchspec import pipeline_seal
     from torchspec.provenance import bundle
 
-    signing = pipeline_run.key_for_signing(arguments.key)
+    signing = pipeline_seal.key_for_signing(arguments.key)
     show(signing.diagnostics, {}, arguments)
     if signing.value is None:
         return exit_for(signing.diagnostics) or Exit.MACHINE

@@ -44,6 +44,10 @@ class Embedded:
             raise KeyError(f"the plan has no side {name}; it has {', '.join(sides)}")
         return sides[name]
 
+    def kind(self, cell: str) -> str:
+        """The kind of a cell's workload."""
+        return str(self.workloads[self.cells[cell]["workload"]]["kind"])
+
     def gates(self, cell: str) -> list[dict[str, Any]]:
         """The gates that judge a cell, and one reporting gate for each metric that only a claim asks of it."""
         found = list(self._gates[cell])

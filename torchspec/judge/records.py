@@ -100,7 +100,9 @@ def _group(run: Run) -> str:
     }
     harness = start.get("harness") or {}
     machine = [host.get(name) for name in HOST]
-    return digest([run.backend, start.get("candidate"), harness.get("sha256"), machine, sides])[:12]
+    canary = (start.get("canary") or {}).get("mark")  # each intake of a canary's files speaks for itself
+    taken = [canary] if canary is not None else []
+    return digest([run.backend, start.get("candidate"), harness.get("sha256"), machine, sides, *taken])[:12]
 
 
 def read(records: Iterable[Record], plan_digest: str) -> Evidence:
@@ -161,7 +163,8 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
             noise.setdefault(record.run, []).append(record)
         elif record.kind == "control.broken":
             by_candidate.setdefault("", {}).setdefault(record.kind, []).append(record)
-    chosen = {place: _latest(found) for place, found in groups.items()}
+    canaries = {run.group for run in runs.values() if run.start is not None and run.start.body.get("canary")}
+    chosen = {place: _latest(found, canaries) for place, found in groups.items()}
     by_place = {place: groups[place][group] for place, group in chosen.items()}
     _say_what_became(runs, groups, chosen)
     return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen, noise, calibration)
@@ -178,14 +181,20 @@ def _calibrated(body: Mapping[str, Any]) -> dict[tuple[str, str], Calibration]:
     return found
 
 
-def _latest(found: dict[str, dict[str, list[Record]]]) -> str:
-    """The group whose last ending of the cell is the newest; without any ending, the one with the newest record."""
+def _latest(found: dict[str, dict[str, list[Record]]], canaries: set[str]) -> str:
+    """The group whose last ending of the cell is the newest; without any ending, the one with the newest record.
+
+    Of a canary the latest intake speaks, even where it was refused: figures that were taken in earlier are not better.
+    """
 
     def newest(group: str) -> tuple[int, int]:
         kinds = found[group]
         ended = [r.seq for r in kinds.get("cell.done", []) if r.body.get("status") in ENDINGS]
         return (max(ended, default=-1), max(r.seq for records in kinds.values() for r in records))
 
+    taken = [group for group in found if group in canaries]
+    if taken:
+        return max(taken, key=lambda group: newest(group)[1])
     return max(found, key=newest)
 
 

@@ -38,14 +38,28 @@ class Harness:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryFileSeen:
+    file: str
+    sha256: Digest
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    mark: Digest
+    files: list[CanaryFileSeen]
+
+
+@dataclass(frozen=True, slots=True)
 class RunStart:
     plan: Digest
-    harness: Harness
     argv: list[str]
     backend: Name
     candidate: Name
     host: dict[str, Any]
     pid: int
+    harness: Harness | None = None  # left out where no harness ran: `canary` says what was taken in
+    canary: Canary | None = None
     tool: str | None = None
     git: dict[str, Any] | None = None
     resumes: str | None = None

@@ -21,7 +21,7 @@ from torchspec.model.evidence import GENESIS, KINDS
 from torchspec.model.plan import Plan
 from torchspec.model.registration import Lock, Registration
 from torchspec.model.verdict import Verdict
-from torchspec.pipeline_run import rejudge
+from torchspec.pipeline_seal import rejudge
 from torchspec.provenance.verify import verify
 
 OLD = Path(__file__).resolve().parents[2] / "cases" / "old"

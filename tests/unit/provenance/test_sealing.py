@@ -16,7 +16,7 @@ from deviations import ONE, WHOLE, block
 from memos import make_key, run_git
 from pypdf import PdfReader
 
-from torchspec import ledger, pipeline, pipeline_run
+from torchspec import ledger, pipeline, pipeline_run, pipeline_seal
 from torchspec.core.diagnostics import Diagnostic
 from torchspec.pipeline import Compiled
 from torchspec.provenance import bundle, pades
@@ -98,13 +98,13 @@ def sealed(made: Made) -> Done:
     (team / "notes.txt").write_text("not a template")
     (team / "logo.png").symlink_to("/etc/passwd")
     with serving(make_authority(made.root / "keys")) as url:
-        done = pipeline_run.seal(made.compiled, made.judged, key=made.key, templates=team, timestamp=url)
+        done = pipeline_seal.seal(made.compiled, made.judged, key=made.key, templates=team, timestamp=url)
     assert done.value is not None, done.diagnostics
     return done.value.folder, done.diagnostics
 
 
 def looked(folder: Path) -> VerifyReport:
-    return verify(folder, rejudge=pipeline_run.rejudge, rerender=pipeline_run.rerender)
+    return verify(folder, rejudge=pipeline_seal.rejudge, rerender=pipeline_seal.rerender)
 
 
 def test_the_sealed_memo_verifies_down_to_its_words(made: Made, sealed: Done) -> None:
@@ -176,7 +176,7 @@ def test_the_deviation_is_in_the_memo_and_the_folder_names_nobody(sealed: Done) 
 def test_a_template_that_cannot_be_used(made: Made, tmp_path: Path, template: str | None, words: str) -> None:
     if template is not None:
         (tmp_path / "memo.md.j2").write_bytes(template.encode("utf-8", "surrogateescape"))
-    done = pipeline_run.seal(made.compiled, made.judged, key=made.key, templates=tmp_path)
+    done = pipeline_seal.seal(made.compiled, made.judged, key=made.key, templates=tmp_path)
     assert done.value is None
     assert [d.code for d in done.diagnostics] == ["TS825"]
     assert words in done.diagnostics[0].message
@@ -184,6 +184,6 @@ def test_a_template_that_cannot_be_used(made: Made, tmp_path: Path, template: st
 
 
 def test_templates_that_are_not_there(made: Made) -> None:
-    done = pipeline_run.seal(made.compiled, made.judged, key=made.key, templates=Path("nowhere"))
+    done = pipeline_seal.seal(made.compiled, made.judged, key=made.key, templates=Path("nowhere"))
     assert [d.code for d in done.diagnostics] == ["TS825"]
     assert "is not there" in done.diagnostics[0].message

@@ -100,5 +100,53 @@ TABLE: tuple[Code, ...] = (
         "The file in the cache is not what `torchspec calibrate` writes, so nothing of it is used.",
         good="torchspec calibrate",
     ),
+    Code(
+        "TS741",
+        "a canary without files (warning)",
+        "A row of kind `ingested` is judged by files that the team's own service wrote. Without them it stays not run, "
+        "and defers.",
+        'kind ingested "canary/*.json"     # and the folder is empty',
+        "torchspec schema canary           # what such a file holds",
+    ),
+    Code(
+        "TS742",
+        "a file that is no canary file",
+        "A canary file is JSON with a published schema. One that cannot be read, is empty, or holds what the schema "
+        "does not know refuses the whole row: leaving it out could leave out the bad hour.",
+        '{"samples": [{"metric": "error.rate", "value": NaN}]}',
+        "torchspec schema canary",
+    ),
+    Code(
+        "TS743",
+        "a canary of something else",
+        "Figures count for the plan, the candidate and the torch versions that they were taken for. A file names the "
+        "plan's digest, so that no limit can be chosen after its figures were seen.",
+        '"torch": {"baseline": "2.13.0", "candidate": "2.14.0"}     # the plan says 2.14.1',
+        '"torch": {"baseline": "2.13.0", "candidate": "2.14.1"}',
+    ),
+    Code(
+        "TS744",
+        "a figure of a canary that cannot be taken",
+        "Units are types here too: a rate of errors is in %, with the number of requests that it is of; a time in ms. "
+        "A figure that is not finite, or cannot be, is not taken.",
+        '{"metric": "error.rate", "value": 0.12, "unit": "ms"}',
+        '{"metric": "error.rate", "value": 0.12, "unit": "%", "requests": 18234}',
+    ),
+    Code(
+        "TS745",
+        "windows of a canary that contradict each other",
+        "Each figure is of one group in one window of time that is over. The same group and time twice would count "
+        "twice, and files that are grouped otherwise are no more of one kind.",
+        '{"group": "host-11", "since": "2026-11-03T04:00Z", "until": "2026-11-03T03:00Z"}',
+        '{"group": "host-11", "since": "2026-11-03T03:00Z", "until": "2026-11-03T04:00Z"}',
+    ),
+    Code(
+        "TS746",
+        "a canary smaller than the spec says",
+        "`share 5 % of traffic for 24 h` was agreed before anything was seen. Files of less traffic, or of less time "
+        "in which both sides served, are not what was agreed.",
+        '"share": {"value": 1, "unit": "%"}',
+        '"share": {"value": 5, "unit": "%"}',
+    ),
     Code("TS721", "this export needs pyarrow", "Parquet files are written by pyarrow, which is an optional extra."),
 )
