@@ -43,6 +43,7 @@ def _asked(log: float, **more: object) -> list[Answer]:
         "latency.p50",
         0.0,
         0.03,
+        design="torchspec",
         condition="quiet",
         truth=math.exp(log),
         min_pairs=3,
@@ -64,6 +65,25 @@ def test_comparisons_use_each_pair_once_and_follow_the_truth() -> None:
     assert all((a.pairs or 0) >= 8 for a in noisy)
 
 
+def test_controls_of_a_runs_own_come_first_and_cost_their_time() -> None:
+    pool = _simulated_pool(0.0, 120)
+    common: dict[str, Any] = {"condition": "quiet", "truth": 1.0, "min_pairs": 2, "max_pairs": 8}
+    alone = ours.comparisons(pool, "attention", "latency.p50", 0.0, 0.03, design="own", controls=3, **common)
+    assert all((a.pairs or 0) >= 5 and a.together_s == 2.0 * (a.pairs or 0) for a in alone)
+    known = ours.spread(pool, "attention", "latency.p50")
+    assert known is not None
+    assert (round(known[0], 4), known[1]) == (0.0054, 120)
+    quick = ours.comparisons(
+        pool, "attention", "latency.p50", 0.0, 0.03, design="known", known=known, pair_s=1.5, **common
+    )
+    assert {a.verdict for a in quick} == {"pass"}
+    assert all(a.together_s == 1.5 * (a.pairs or 0) for a in quick)
+    assert min(a.pairs or 0 for a in quick) == 2
+    assert len(quick) > len(alone)
+    assert ours.usual_seconds(pool) == 2.0
+    assert ours.usual_seconds(pool[:1]) is None
+
+
 def test_rates_count_by_design_and_truth() -> None:
     answers = [Answer("d", "w", "m", "quiet", 1.0, v, 1.02, 3.0, 4) for v in ("pass", "pass", "fail", "inconclusive")]
     answers.append(Answer("d", "w", "m", "quiet", 1.05, "fail", None, 5.0))
@@ -81,6 +101,8 @@ def test_right_verdicts_in_time_are_counted_by_what_all_works_took() -> None:
     assert equal.within == {30.0: 0.4, 60.0: 0.6}
     (slower,) = rates([Answer("d", "w", "m", "quiet", 1.05, "fail", 1.1, 3.0, 3, 20.0)])
     assert slower.within[30.0] == 1.0
+    (edge,) = rates([Answer("d", "w", "m", "quiet", 1.03, "fail", 1.1, 3.0, 3, 20.0)], 0.03)
+    assert edge.within == {30.0: None, 60.0: None}  # at the limit nothing is right or wrong
     (unknown,) = rates([Answer("d", "w", "m", "quiet", 1.05, "fail", 1.1, 3.0)])
     assert unknown.within == {30.0: None, 60.0: None}
 
@@ -121,7 +143,7 @@ class FakePool:
     def __init__(self, python: str, **asked: object) -> None:
         self.python = python
 
-    def pair(self, plants: tuple[float, ...], tail: int = 0) -> PairOf:
+    def pair(self, plants: tuple[float, ...], tail: int = 0, more: bool = False) -> PairOf:
         FakePool.made += 1
         wave = 0.002 * math.sin(FakePool.made)
         p50 = {planted: math.log1p(planted) + wave for planted in (0.0, *plants)}
@@ -144,9 +166,10 @@ def mocked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_in_pieces_is_one_run(mocked: None, tmp_path: Path) -> None:
-    options = quality.Options("python", tmp_path, pairs=12, tail_pairs=6, busy_pairs=0, asked=1, for_s=0.0)
+    options = quality.Options("python", tmp_path, 12, 12, 6, 0, 1, for_s=0.0)
     wanted = quality.steps(options)
-    assert len({step.key for step in wanted}) == len(wanted) == 12 + 6 + 2 * len(peers.PEERS)
+    assert len({step.key for step in wanted}) == len(wanted) == 12 + 12 + 6 + 6 + 2 * len(peers.PEERS)
+    assert [step.pool for step in wanted[:12]] == ["calibration"] * 12
     said: list[str] = []
     assert quality.run(options, said.append) is None  # no time at all: nothing measured, and it says so
     assert said == [f"{len(wanted)} of {len(wanted)} steps are left: the same command goes on"]
@@ -156,20 +179,24 @@ def test_a_run_in_pieces_is_one_run(mocked: None, tmp_path: Path) -> None:
     assert list(again.steps) == [wanted[0].key]
     (tmp_path / quality.KEPT).unlink()
     before = FakePool.made
-    text = quality.run(quality.Options("python", tmp_path, pairs=12, tail_pairs=6, busy_pairs=0, asked=1), said.append)
-    assert FakePool.made == before + 18
+    text = quality.run(quality.Options("python", tmp_path, 12, 12, 6, 0, 1), said.append)
+    assert FakePool.made == before + 36
     assert text is not None
     assert "- pyperf: pyperf is not installed" in text
-    slower = "| latency.p50 | as the machine was | +5 % | 2 | 0 % [0, 84] | 0 % [0, 84] | 100 % [16, 100] |"
-    assert f"| torchspec | attention {slower}" in text
+    slower = (
+        "| latency.p50 | as the machine was | +5 % | {n} | 0 % [0, {high}] | 0 % [0, {high}] | 100 % [{low}, 100] |"
+    )
+    assert f"| torchspec | attention {slower.format(n=1, high=98, low=3)}" in text
+    assert f"| torchspec, calibrated | attention {slower.format(n=2, high=84, low=16)}" in text
     tail = "| latency.p95 | one call in 12 three times as long | +200 % | 1 | 0 % [0, 98] | 0 % [0, 98] | 100 %"
-    assert f"| torchspec | attention {tail}" in text
+    assert f"| torchspec, calibrated | attention {tail}" in text
+    assert "| torchspec | attention | latency.p95 | as the machine was | equal | 1 | 100 % [" in text
     assert {p.name for p in tmp_path.iterdir()} == {"quality.jsonl", "quality.md", "quality.svg", "quality.json"}
     assert json.loads((tmp_path / "quality.json").read_text(encoding="utf-8"))["missing"] == {
         "pyperf": "pyperf is not installed"
     }
     made = FakePool.made  # nothing is measured again: the same words from what was kept
-    assert quality.run(quality.Options("python", tmp_path, 12, 6, 0, 1), said.append) == text
+    assert quality.run(quality.Options("python", tmp_path, 12, 12, 6, 0, 1), said.append) == text
     assert FakePool.made == made
 
 

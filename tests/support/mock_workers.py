@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from torchspec.model.plan import Budget, Plan
 
 BUDGET = Budget(cell_s=40.0, run_s=900.0, min_pairs=3, max_pairs=3, builds=3, rounds=4, block_ms=2.0, timeout_s=15.0)
 WORK = [("one", "attention", "infer", {"seq": 16}), ("two", "attention", "infer", {"seq": 32})]
+NOBODY = 2**22 + 1  # the number of no process: above the most that Linux gives
 Fault = Callable[["MockWorker", str, dict[str, Any]], None]
 
 
@@ -39,6 +41,7 @@ class MockWorker:
         self.bench, self.side, self.ended, self.cell = bench, side, False, ""
         self.asked: Counter[str] = Counter()
         self.log = bench.folder / "none.log"
+        self.process = SimpleNamespace(pid=NOBODY)
         self.cache = bench.folder
 
     def pids(self) -> list[int]:
@@ -51,6 +54,8 @@ class MockWorker:
 
     def close(self) -> None:
         self.ended = True
+
+    kill = close
 
     def ask(self, do: str, timeout_s: float, **given: Any) -> dict[str, Any]:
         self.cell = given.get("cell", self.cell)
@@ -81,6 +86,7 @@ class Bench:
     def __init__(self, plan: Plan, folder: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.fault, self.clock = folder, fault, 0.0
         self.blocks: list[tuple[str, str, float]] = []
+        self.started: list[tuple[str, MockWorker]] = []  # what for, and who
         held = json.loads(json.dumps(backend_plan(plan, plan.backends[0])))
         self.embedded = Embedded(held, {}, "d" * 64, folder / "h.py")
         self.path = folder / "ledger.jsonl"
@@ -89,12 +95,17 @@ class Bench:
         past = Past([], "d" * 64, "h" * 64, "candidate")
         python = {"baseline": "python", "candidate": "python"}
         self.run = Run(self.embedded, self.ledger, past, folder, folder / "h.py", "candidate", python, Progress("json"))
-        monkeypatch.setattr(self.run, "start", lambda side, purpose, **more: MockWorker(self, side))
+        monkeypatch.setattr(self.run, "start", self.start)
         monkeypatch.setattr(self.run, "spent_s", lambda: self.clock)
         monkeypatch.setattr(self.run, "timing_cache", lambda side: folder)
         self.run.write("run.start", {})
         for cell in self.embedded.cells:
             self.run.write("frozen.made", {"cell": cell, "inputs": "i", "weights": "w"})
+
+    def start(self, side: str, purpose: str, **more: Any) -> MockWorker:
+        worker = MockWorker(self, side)
+        self.started.append((purpose, worker))
+        return worker
 
     def go(self) -> dict[str, str | None]:
         comparisons = [c for cell in self.embedded.cells for c in Needs(self.embedded, cell, "candidate").comparisons]

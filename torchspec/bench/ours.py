@@ -1,13 +1,14 @@
 """The tool's own method on a pool of pairs: one comparison after the other, each with pairs that no other has used.
 
-A comparison takes pairs as the driver would: after each, `sequential` says whether to go on; a failure candidate takes
-fresh pairs. Must not measure; the pool did.
+A comparison takes pairs as the driver would: without a calibration the controls first, then, after each pair,
+`sequential` says whether to go on; a failure candidate takes fresh pairs. Must not measure; the pool did.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from torchspec.bench.pool import PairOf
 from torchspec.bench.rates import Answer
@@ -21,45 +22,60 @@ def comparisons(
     planted: float,
     limit: float,
     *,
+    design: str,
     condition: str,
     truth: float,
     min_pairs: int,
     max_pairs: int,
+    known: tuple[float, int] | None = None,
+    controls: int = 0,
+    pair_s: float | None = None,
 ) -> list[Answer]:
-    """Every comparison that the pool has pairs for. `planted` chooses the blocks, `truth` is what they should show."""
+    """Every comparison that the pool has pairs for. `planted` chooses the blocks, `truth` is what they should show.
+
+    `known` is the calibrated spread between equal pairs with its degrees of freedom; `controls` how many equal pairs
+    each comparison takes first to have one of its own. `pair_s` is what a pair takes in a run, in seconds, where the
+    pool's own took longer for what was planted beside it.
+    """
     tau = math.log1p(limit)
     place = 0
     found: list[Answer] = []
     while True:
         taken: list[float] = []
         begin = place
+        equals: list[float] = []
+        while len(equals) < controls and place < len(pool):
+            place = _take(pool, place, work, metric, 0.0, equals)
+        s0, n0 = sequential.spread_of_equals(equals, known) or (None, 0)
+        looks: dict[str, Any] = {"min_pairs": min_pairs, "max_pairs": max_pairs, "s0": s0, "n0": n0}
         said = "continue"
         while said == "continue" and place < len(pool):
             place = _take(pool, place, work, metric, planted, taken)
-            said = sequential.decide(taken, tau, min_pairs=min_pairs, max_pairs=max_pairs)
+            said = sequential.decide(taken, tau, **looks)
         fresh: list[float] = []
         again = "continue"
         while said == "fail-candidate" and again == "continue" and place < len(pool):
             place = _take(pool, place, work, metric, planted, fresh)
-            again = sequential.confirm(fresh, tau, min_pairs=min_pairs, max_pairs=max_pairs)
+            again = sequential.confirm(fresh, tau, **looks)
         if said == "continue" or (said == "fail-candidate" and again == "continue"):
             return found  # the pool ended in the middle of a comparison
         verdict = "pass" if said == "pass" else "fail" if again == "confirmed" else "inconclusive"
         values = fresh or taken
         used = pool[begin:place]
         share = 1.0 / max(1, len(used[0].ratios))
+        spent = sum(pair.seconds if pair_s is None else pair_s for pair in used)
         found.append(
             Answer(
-                "torchspec",
+                design,
                 work,
                 metric,
                 condition,
                 truth,
                 verdict,
                 math.exp(math.fsum(values) / len(values)),
-                sum(pair.seconds for pair in used) * share,
+                spent * share,
                 len(used),
-                sum(pair.seconds for pair in used),
+                spent,
             )
         )
 
@@ -88,3 +104,14 @@ def off_by(pool: Sequence[PairOf], work: str, metric: str) -> float:
     """By how much the figure of one equal pair is off, as a share: root mean square."""
     values = [pair.ratios[work][metric][0.0] for pair in pool if 0.0 in pair.ratios[work][metric]]
     return math.expm1(math.sqrt(math.fsum(v * v for v in values) / len(values)))
+
+
+def spread(pool: Sequence[PairOf], work: str, metric: str) -> tuple[float, int] | None:
+    """The spread between equal pairs and its degrees of freedom, as a calibration keeps it."""
+    values = [one.ratios[work][metric].get(0.0) for one in pool if metric in one.ratios[work]]
+    return sequential.spread_of_equals([value for value in values if value is not None], None)
+
+
+def usual_seconds(pool: Sequence[PairOf]) -> float | None:
+    """What a pair takes when another was under way while its workers started: the mean of all but the first."""
+    return sum(one.seconds for one in pool[1:]) / (len(pool) - 1) if len(pool) > 1 else None

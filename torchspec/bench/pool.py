@@ -20,9 +20,10 @@ from typing import Any
 
 from torchspec.bench import plan as plans
 from torchspec.emit.bundle import emit
-from torchspec.harness.environ import worker_environment
+from torchspec.harness.environ import usable_cores, worker_environment
 from torchspec.harness.measure import block_shape
 from torchspec.harness.sequential import pair_ratio
+from torchspec.harness.spares import move
 from torchspec.harness.supervise import Worker
 
 PADDING_BYTES = 1 << 18
@@ -61,50 +62,74 @@ class Pool:
         (team / plans.FILE).write_text(plans.text(), encoding="utf-8")
         self.shapes: dict[str, tuple[int, int]] = {}
         self.started = 0
+        self.spares: tuple[Worker, Worker] | None = None
         self._freeze()
 
     def close(self) -> None:
+        self._end_spares()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def worker(self, side: str, extra: dict[str, str] | None = None) -> Iterator[Worker]:
-        """A fresh worker that has not been asked anything yet, ended afterwards."""
+    def start(self, side: str, extra: dict[str, str] | None = None) -> Worker:
+        """A fresh worker that has not been asked anything yet."""
         self.started += 1
         place = self.folder / f"w{self.started}"
         place.mkdir()
         env = worker_environment({}, 1, place, place, True, extra or {})
         told = {"team": str(self.team), "digests": {}}
-        worker = Worker(self.python, self.harness, side, told, env, place / "log", place)
-        try:
-            yield worker
-        finally:
-            worker.close()
-            shutil.rmtree(place, ignore_errors=True)
+        return Worker(self.python, self.harness, side, told, env, place / "log", place)
 
-    @staticmethod
-    def pin(worker: Worker) -> None:
-        """Onto the last usable core, where the system has such a thing."""
-        if hasattr(os, "sched_getaffinity"):
-            worker.ask("pin", LIMIT_S, cores=[max(os.sched_getaffinity(0))])
+    @contextlib.contextmanager
+    def ready(self, *workers: Worker) -> Iterator[None]:
+        """These workers, on the last usable core; they import at the same time, as in a run, and are ended after it."""
+        try:
+            for worker in workers:
+                worker.send("ready")
+            for worker in workers:
+                worker.receive(LIMIT_S)
+                if hasattr(os, "sched_getaffinity"):
+                    worker.ask("pin", LIMIT_S, cores=[max(os.sched_getaffinity(0))])
+            yield
+        finally:
+            for worker in workers:
+                worker.close()
+                shutil.rmtree(worker.log.parent, ignore_errors=True)
 
     def _freeze(self) -> None:
-        with self.worker("baseline") as worker:
-            worker.ask("hello", LIMIT_S)
+        worker = self.start("baseline")
+        with self.ready(worker):
             for work in plans.WORKS:
                 worker.ask("freeze", LIMIT_S, cell=work, path=str(self.folder / f"{work}.pt"))
 
-    def pair(self, plants: Sequence[float], tail: int = 0) -> PairOf:
-        """One pair of fresh workers. `tail` makes one call in that many of b three times as long."""
+    def _spare(self) -> None:
+        """Starts the next pair's workers on the other cores, as a run's `Spares` do."""
+        free = set(usable_cores()) - {max(usable_cores())}
+        if free and hasattr(os, "sched_setaffinity"):
+            self.spares = (self.start("baseline"), self.start("candidate"))
+            for worker in self.spares:
+                move(worker, free)
+
+    def _end_spares(self) -> None:
+        for worker in self.spares or ():
+            worker.kill()
+        self.spares = None
+
+    def pair(self, plants: Sequence[float], tail: int = 0, more: bool = False) -> PairOf:
+        """One pair of fresh workers. `tail` makes one call in that many of b three times as long. `more`: another pair
+        without a tail follows at once, and its workers may start now."""
         begin = time.monotonic()
         ratios: dict[str, dict[str, dict[float, float]]] = {}
         timed = 0.0
-        extra = {"BENCH_TAIL": str(tail)} if tail else {}
-        with self.worker("baseline") as a, self.worker("candidate", extra) as b:
-            for worker in (a, b):  # both import at the same time, as in a run
-                worker.send("hello")
+        if tail:
+            self._end_spares()
+            a, b = self.start("baseline"), self.start("candidate", {"BENCH_TAIL": str(tail)})
+        else:
+            a, b = self.spares or (self.start("baseline"), self.start("candidate"))
+            self.spares = None
             for worker in (a, b):
-                worker.receive(LIMIT_S)
-                self.pin(worker)
+                move(worker, set(usable_cores()))
+        with self.ready(a, b):
+            if more:
+                self._spare()
             for work in plans.WORKS:
                 held, spent = self.rounds_of(a, b, work, sorted(plants))
                 ratios[work] = {metric: self._figures(metric, held) for metric in METRICS}
@@ -125,12 +150,12 @@ class Pool:
             worker.ask("open", LIMIT_S, name="x", cell=work, frozen=frozen)
         held: dict[float, list[list[dict[str, Any]]]] = {ratio: [] for ratio in (0.0, *plants)}
         timed = 0.0
-        for _ in range(self.builds):
+        for build in range(self.builds):
             padding = self.random.randrange(PADDING_BYTES)
             warm = []
             for worker in (a, b):
                 worker.ask("relayout", LIMIT_S, name="x", padding=padding)
-                warm.append(worker.ask("warm", LIMIT_S, name="x")["call_ns"])
+                warm.append(worker.ask("warm", LIMIT_S, name="x", again=build > 0)["call_ns"])
             if work not in self.shapes:
                 self.shapes[work] = block_shape(min(warm), self.block_ms)
             calls, samples = self.shapes[work]

@@ -1,8 +1,10 @@
 """`torchspec bench quality`: measures, asks every design, and writes the table, the picture and all answers.
 
 The tool's own method takes its pairs from a pool that is measured once for every truth: a planted change lies in blocks
-beside the plain ones. Peers are asked about the same works in between, each for as long as `peer_s`. What was measured
-is kept step by step, so that a run that was stopped, or that was given a part of the time, goes on where it stopped.
+beside the plain ones. It is shown twice: with the spread between equal pairs known from `calibrate`, whose pairs are
+measured first and serve for nothing else, and with three equal pairs of a run's own, as without a calibration. Peers
+are asked about the same works in between, each for as long as `peer_s`. What was measured is kept step by step, so that
+a run that was stopped, or that was given a part of the time, goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -24,12 +26,28 @@ from torchspec.bench import plan as plans
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, rates
 from torchspec.harness.environ import cpu_model, usable_cores
+from torchspec.harness.pairs import CONTROL_PAIRS
 
 TAIL = 12  # one call in twelve takes three times as long
 ALONE = "as the machine was"
 TAILED = f"one call in {TAIL} three times as long"
 BUSY = "two busy neighbours"
 KEPT = "quality.jsonl"
+POOLS = {
+    "calibration": "of calibration",
+    "quiet": "as the machine was, with planted blocks",
+    "still": "as the machine was, for the tail",
+    "tail": "with a tail",
+    "busy": "with busy neighbours",
+}
+#: Of so many equal pairs each the two-sided interval is asked whether they differ.
+DIFFERENT = 4
+OWN_HOW = {
+    "torchspec, calibrated": "pairs of fresh workers as the driver takes them, with the spread between equal pairs "
+    "known from the pairs of the calibration; the controls, which a run takes once for all, are not counted",
+    "torchspec": f"the same without a calibration: {CONTROL_PAIRS} equal pairs of the run's own come first, and their "
+    "time counts",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +56,10 @@ class Options:
 
     python: str
     out: Path
-    pairs: int = 60
+    pairs: int = 160
+    calibration_pairs: int = 12
     tail_pairs: int = 16
-    busy_pairs: int = 16
+    busy_pairs: int = 24
     asked: int = 2
     peers: tuple[str, ...] = tuple(peers.PEERS)
     packages: str | None = None
@@ -48,9 +67,9 @@ class Options:
     plants: tuple[float, ...] = (0.03, 0.05, 0.10)
     peer_truths: tuple[float, ...] = (0.0, 0.05)
     peer_s: float = 30.0
-    min_pairs: int = 3
+    min_pairs: int = 2
     max_pairs: int = 8
-    builds: int = 4
+    builds: int = 6
     rounds: int = 10
     block_ms: float = 10.0
     seed: int = 1
@@ -75,6 +94,11 @@ class Step:
     peer: str | None = None
     planted: float = 0.0
 
+    @property
+    def pool(self) -> str:
+        """Which pairs it belongs to."""
+        return self.key.split()[0]
+
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
@@ -89,8 +113,9 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 def steps(options: Options) -> list[Step]:
-    """Everything in the order in which it is measured: pairs of each condition and questions to peers spread over the
-    run, so that all of them meet the same moods of the machine, and a part of the run holds a part of each."""
+    """Everything in the order in which it is measured: the calibration, then pairs of each condition and questions to
+    peers spread over the run, so that all of them meet the same moods of the machine, and a part of the run holds a
+    part of each."""
     asked = [
         Step(f"{name} {planted:g} {part}", ALONE, name, planted)
         for part in range(options.asked)
@@ -100,11 +125,13 @@ def steps(options: Options) -> list[Step]:
     lists = [
         [Step(f"quiet {number}") for number in range(options.pairs)],
         asked,
+        [Step(f"still {number}") for number in range(options.tail_pairs)],
         [Step(f"tail {number}", TAILED) for number in range(options.tail_pairs)],
         [Step(f"busy {number}", BUSY) for number in range(options.busy_pairs)],
     ]
     placed = [((place + 0.5) / len(one), step) for one in lists for place, step in enumerate(one)]
-    return [step for _, step in sorted(placed, key=lambda pair: pair[0])]
+    calibration = [Step(f"calibration {number}") for number in range(options.calibration_pairs)]
+    return calibration + [step for _, step in sorted(placed, key=lambda pair: pair[0])]
 
 
 class Kept:
@@ -194,9 +221,11 @@ def _measure(options: Options, kept: Kept, open_steps: list[Step], say: Callable
                 block_ms=options.block_ms,
                 seed=options.seed + len(kept.pieces),
             )
-            tail = TAIL if step.condition == TAILED else 0
+            quick = step.pool in ("calibration", "quiet", "busy")  # a run that is asked for tails starts no spares
+            follows = place + 1 < len(open_steps) and open_steps[place + 1].pool == step.pool
+            plants = options.plants if step.pool in ("quiet", "busy") else ()
             with neighbours(2 if step.condition == BUSY else 0):
-                pair = pool.pair(() if tail else options.plants, tail)
+                pair = pool.pair(plants, TAIL if step.condition == TAILED else 0, quick and follows)
             kept.step(step.key, asdict(pair))
             say(f"{step.key}: {pair.seconds:.1f} s")
     finally:
@@ -219,19 +248,19 @@ def _asked(options: Options, step: Step) -> dict[str, Any]:
 def written(options: Options, kept: Kept) -> str:
     """The table, of what was kept alone; all three files are written."""
     answers = [*_own(options, kept), *_theirs(kept)]
-    found = rates(answers)
+    found = rates(answers, options.limit)
     missing = {one["peer"]: one["missing"] for one in reversed(kept.steps.values()) if one.get("missing")}
-    how = {"torchspec": "pairs of fresh workers as the driver takes them", **peers.HOW}
+    how = {**OWN_HOW, **peers.HOW}
     setting = _setting(options, kept)
     equal = kept.pairs("quiet ")
-    different = {work: ours.called_different(equal, work, "latency.p50", options.min_pairs) for work in plans.WORKS}
+    different = {work: ours.called_different(equal, work, "latency.p50", DIFFERENT) for work in plans.WORKS}
     off = {
         (condition, work): (len(pool), ours.off_by(pool, work, "latency.p50"))
         for condition, pool in ((ALONE, equal), (BUSY, kept.pairs("busy ")))
         for work in plans.WORKS
         if pool
     }
-    text = report.table(found, missing, setting, how, different, options.min_pairs, off)
+    text = report.table(found, missing, setting, how, different, DIFFERENT, off)
     (options.out / "quality.md").write_text(text, encoding="utf-8")
     (options.out / "quality.svg").write_text(report.picture(found), encoding="utf-8")
     held = {"setting": setting, "missing": missing, "answers": [asdict(a) for a in answers]}
@@ -240,26 +269,39 @@ def written(options: Options, kept: Kept) -> str:
 
 
 def _own(options: Options, kept: Kept) -> list[Answer]:
-    quiet, tail, busy = kept.pairs("quiet "), kept.pairs("tail "), kept.pairs("busy ")
+    pools = {name: kept.pairs(f"{name} ") for name in ("calibration", "quiet", "still", "tail", "busy")}
+    plain_s = ours.usual_seconds(pools["calibration"])
     every = (0.0, *options.plants)
-    asked = [(quiet, ALONE, every, "latency.p50"), (quiet, ALONE, (0.0,), "latency.p95")]
-    asked += [(tail, TAILED, (0.0,), metric) for metric in ("latency.p50", "latency.p95")]
-    asked += [(busy, BUSY, every, "latency.p50")]
+    known, own = "torchspec, calibrated", "torchspec"
+    asked = [
+        (known, "quiet", ALONE, every, "latency.p50"),
+        (known, "busy", BUSY, every, "latency.p50"),
+        (known, "tail", TAILED, (0.0,), "latency.p50"),
+        (known, "tail", TAILED, (0.0,), "latency.p95"),
+        (own, "quiet", ALONE, every, "latency.p50"),
+        (own, "busy", BUSY, every, "latency.p50"),
+        (own, "still", ALONE, (0.0,), "latency.p95"),
+    ]
     found: list[Answer] = []
-    for pool, condition, plants, metric in asked:
+    for design, name, condition, plants, metric in asked:
+        calibrated = pools["still" if metric == "latency.p95" else "calibration"]
         for planted in plants:
             truth = 3.0 if condition == TAILED and metric == "latency.p95" else 1.0 + planted
             for work in plans.WORKS:
                 found += ours.comparisons(
-                    pool,
+                    pools[name],
                     work,
                     metric,
                     planted,
                     options.limit,
+                    design=design,
                     condition=condition,
                     truth=truth,
                     min_pairs=options.min_pairs,
                     max_pairs=options.max_pairs,
+                    known=ours.spread(calibrated, work, metric) if design == known else None,
+                    controls=0 if design == known else CONTROL_PAIRS,
+                    pair_s=plain_s if name == "quiet" else None,
                 )
     return found
 
@@ -284,15 +326,16 @@ def _theirs(kept: Kept) -> list[Answer]:
 
 
 def _setting(options: Options, kept: Kept) -> dict[str, str]:
-    pairs = [pair for name in ("quiet ", "tail ", "busy ") for pair in kept.pairs(name)]
-    loads = sorted(pair.load for pair in kept.pairs("quiet ") if pair.load is not None)
-    shares = [pair.timed_s / pair.seconds for pair in kept.pairs("quiet ")]
+    quiet, plain = kept.pairs("quiet "), kept.pairs("calibration ")
+    counts = [f"{len(kept.pairs(f'{name} '))} {words}" for name, words in POOLS.items()]
+    loads = sorted(pair.load for pair in quiet if pair.load is not None)
     spent = sum(one.get("seconds", 0.0) for one in kept.steps.values())
     ends = [one["at"] for one in kept.steps.values()]
     asked = len(steps(options))
-    each = sum(p.seconds for p in pairs) / max(1, len(pairs))
     cores = sorted({one["cores"] for one in kept.pieces})
     tools = peers.versions(options.python, options.packages)
+    usual = ours.usual_seconds(plain)
+    share = sum(pair.timed_s for pair in plain[1:]) / max(1e-9, sum(pair.seconds for pair in plain[1:]))
     return {
         "measured": f"{len(ends)} of {asked} steps, {kept.pieces[0]['begun']} to {max(ends)}, "
         f"in {len(kept.pieces)} pieces"
@@ -305,11 +348,13 @@ def _setting(options: Options, kept: Kept) -> dict[str, str]:
         else "not told",
         "versions": ", ".join(f"{name} {version}" for name, version in tools.items()),
         "limit": f"growth <= {options.limit * 100:g} %",
-        "pairs": f"{len(kept.pairs('quiet '))} as the machine was, {len(kept.pairs('tail '))} with a tail, "
-        f"{len(kept.pairs('busy '))} with busy neighbours; {each:.1f} s each for {len(plans.WORKS)} works together",
+        "pairs": ", ".join(counts),
+        "a pair without planted blocks": f"{usual:.1f} s for {len(plans.WORKS)} works together, {share * 100:.0f} % of "
+        "it inside timed work"
+        if usual is not None
+        else "not measured",
         "design": f"{options.min_pairs} to {options.max_pairs} pairs, {options.builds} builds, {options.rounds} rounds "
         f"of {options.block_ms:g} ms; a failure needs as many fresh pairs again",
         "a peer's time": f"{options.peer_s:g} s for a comparison of all works",
-        "share of a pair's time inside timed work": f"{sum(shares) / len(shares) * 100:.0f} %" if shares else "none",
         "seconds in all": f"{spent:.0f}",
     }

@@ -59,15 +59,18 @@ def interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]
     return low, high
 
 
-def rates(answers: Iterable[Answer]) -> list[Rate]:
-    """One rate for each design, work, metric, condition and truth, in the order in which they first come."""
+def rates(answers: Iterable[Answer], limit: float = 0.0) -> list[Rate]:
+    """One rate for each design, work, metric, condition and truth, in the order in which they first come.
+
+    `limit` is the growth that the gate allows: at a truth that is just the limit no verdict is the right one.
+    """
     groups: dict[tuple[str, str, str, str, float], list[Answer]] = {}
     for one in answers:
         groups.setdefault((one.design, one.work, one.metric, one.condition, one.truth), []).append(one)
-    return [_rate(key, found) for key, found in groups.items()]
+    return [_rate(key, found, limit) for key, found in groups.items()]
 
 
-def _rate(key: tuple[str, str, str, str, float], found: Sequence[Answer]) -> Rate:
+def _rate(key: tuple[str, str, str, str, float], found: Sequence[Answer], allowed: float) -> Rate:
     import math
 
     n = len(found)
@@ -85,13 +88,16 @@ def _rate(key: tuple[str, str, str, str, float], found: Sequence[Answer]) -> Rat
         together_s=sum(one.seconds if one.together_s is None else one.together_s for one in found) / n,
         pairs=sum(pairs) / len(pairs) if pairs else None,
         error=math.sqrt(sum(v * v for v in told) / len(told)) if told else None,
-        within={limit: _within(found, limit) for limit in (30.0, 60.0)},
+        within={seconds: _within(found, seconds, 1.0 + allowed) for seconds in (30.0, 60.0)},
     )
 
 
-def _within(found: Sequence[Answer], limit_s: float) -> float | None:
+def _within(found: Sequence[Answer], limit_s: float, allowed: float) -> float | None:
     """The share of comparisons that came to the right verdict in that time: pass of equals, fail beyond the limit."""
-    right = "pass" if found[0].truth == 1.0 else "fail"
+    truth = found[0].truth
+    right = "pass" if truth == 1.0 else "fail"
+    if truth != 1.0 and truth <= allowed + 1e-9:
+        return None
     if any(one.together_s is None for one in found):
         return None
     return sum(one.verdict == right and (one.together_s or 0.0) <= limit_s for one in found) / len(found)

@@ -56,8 +56,11 @@ def fit_here(given: dict[str, Any], here: dict[str, Any], cells: list[str]) -> t
 class Calibration(Pairs):
     """Equal pairs of many cells, sharing workers."""
 
+    wanted = 0
+
     def go(self, pairs: int) -> dict[str, str | None]:
         """Takes so many pairs of each cell, fewer where the run's time ends: {cell: why there are none, or None}."""
+        self.wanted = pairs
         for number in range(pairs):
             active = [one for one in self.timed if one.over is None and self._taken(one) < pairs]
             if not active or self.run.out_of_time():
@@ -65,11 +68,15 @@ class Calibration(Pairs):
             what = f"equal pair {number + 1} of {pairs}, {cells_of(len(active))}"
             self.run.progress.event("doing", what=what, side="baseline")
             self.control_pair(active)
+        self.spares.end()
         none = "the time for the whole run was spent before two pairs were measured"
         return {one.cell: one.over or (none if self._taken(one) < 2 else None) for one in self.timed}
 
     def _taken(self, one: Timed) -> int:
         return len(self.run.past.pairs(one.cell, one.against, "same"))
+
+    def _after_control(self, active: list[Timed]) -> tuple[str, str] | None:
+        return ("baseline", "baseline") if any(self._taken(one) + 1 < self.wanted for one in active) else None
 
     def _plants(self, one: Timed) -> dict[str, float]:
         return {}

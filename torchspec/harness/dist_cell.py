@@ -51,6 +51,7 @@ class RankPool:
 
     def end(self) -> None:
         for worker in self._workers.values():
+            worker.lent = False
             worker.close()
         self._workers.clear()
 

@@ -1,8 +1,9 @@
 """What the driver does with cells of ranks before they are timed: frozen work, facts and figures, both sides in turn.
 
 Jobs are dear to start, so the cells of a round share them: a round is one fresh job a side and rank count, each cell
-opens its work in it and closes it again. Three rounds give the figures that need fresh processes. Recovery and faults
-end their jobs and have jobs of their own. Must not judge.
+opens its work in it and closes it again. Three rounds give the figures that need fresh processes, and at its end a
+round's jobs are one of the pairs that are timed. Recovery and faults end their jobs and have jobs of their own. Must
+not judge.
 """
 
 from __future__ import annotations
@@ -15,7 +16,23 @@ from .dist_trials import FaultTrials, RecoveryTrials
 from .dist_worker import RankRun
 from .fresh import CellOver
 from .needs import Comparison
+from .pairs import Pairs
 from .progress import Estimate
+from .spares import Spares
+from .supervise import Worker
+
+
+class RoundJobs(Spares):
+    """A round's jobs, lent to a pair: whoever times with them may not end them."""
+
+    def __init__(self, run: RankRun, pool: RankPool) -> None:
+        super().__init__(run, {})
+        self.pool = pool
+
+    def take(self, side: str, purpose: str) -> Worker:
+        worker = self.pool.worker(side)
+        worker.lent = True
+        return worker
 
 
 class RankCells:
@@ -24,6 +41,8 @@ class RankCells:
     def __init__(self, run: RankRun, cells: list[str], estimate: Estimate) -> None:
         self.run, self.pool = run, RankPool(run)
         self.open = {cell: RankCell(run, cell, estimate, self.pool) for cell in cells}
+        timed = [comparison for cell in self.open.values() for comparison in cell.needs.comparisons]
+        self.pairs = Pairs(run, timed, estimate, RoundJobs(run, self.pool))
 
     def all(self) -> list[Comparison]:
         """Everything but timing; the comparisons that are still to be timed."""
@@ -51,7 +70,8 @@ class RankCells:
 
     def _round(self, repeat: int) -> None:
         due = [cell for cell in self.open.values() if repeat < cell.needs.processes]
-        self.pool.begin(f"round{repeat}", self.run.rank_counts([cell.cell for cell in due]))
+        timed = [one.cell for one in self.pairs.timed if one.cell in self.open]
+        self.pool.begin(f"round{repeat}", self.run.rank_counts([*(cell.cell for cell in due), *timed]))
         for index, cell in enumerate(due, 1):
             label = self.run.embedded.cells[cell.cell]["label"]
             self.run.progress.event(
@@ -64,6 +84,8 @@ class RankCells:
                     CheckpointFacts(cell).all()
 
             self._act(cell, turn)
+        self.pairs.timed = [one for one in self.pairs.timed if one.cell in self.open]
+        self.pairs.early()
         self.pool.end()
 
     def _act(self, cell: RankCell, act: Callable[[], None]) -> None:

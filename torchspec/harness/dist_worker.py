@@ -111,7 +111,7 @@ class RankWorker(Worker):
     def send(self, do: str, **arguments: Any) -> None:
         self.doing = do
         self._asked = {"do": do, **arguments}
-        if do == "hello":
+        if do in ("hello", "ready"):
             try:
                 for count in self.counts:
                     self.launch(count)
@@ -163,6 +163,11 @@ class RankWorker(Worker):
         answer = self._each(do, timeout_s, arguments)[0]
         return answer if isinstance(answer, dict) else {"value": answer}
 
+    def _do_ready(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
+        for count in self.counts:
+            self.job(count)
+        return {}
+
     def _do_hello(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
         for count in self.counts:
             self.job(count)
@@ -196,12 +201,12 @@ class RankWorker(Worker):
 
     def _do_warm(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
         """A fixed number of steps on every rank, so that they stay together; ns of the median step."""
-        shape = {"calls": 1, "samples": WARM_STEPS, "plants": []}
-        times = slowest([one["ns"] for one in self._each("block", timeout_s, {**arguments, **shape})])[0]
+        shape = {"name": arguments["name"], "calls": 1, "samples": WARM_STEPS, "plants": []}
+        times = slowest([one["ns"] for one in self._each("block", timeout_s, shape)])[0]
         more = min(WARM_MOST, int(WARM_MORE_NS / max(1.0, statistics.median(times))))
-        if more > 1:
+        if more > 1 and not arguments.get("again"):
             shape["samples"] = more
-            times = slowest([one["ns"] for one in self._each("block", timeout_s, {**arguments, **shape})])[0]
+            times = slowest([one["ns"] for one in self._each("block", timeout_s, shape)])[0]
         return {"call_ns": float(statistics.median(times[1:] or times))}
 
     def _do_block(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -238,6 +243,8 @@ class RankRun(Run):
 
     #: side -> faults that a test plants in its jobs: {"fault": name, "rank": which, ...}. Nothing else sets it.
     planted_faults: ClassVar[dict[str, list[dict[str, Any]]]] = {}
+
+    keeps_spares = False
 
     #: The rank counts of what is still to be timed, once that is known.
     settled: list[int] | None = None

@@ -18,6 +18,7 @@ from .progress import Estimate
 from .run import Run, noise_between, noise_now
 from .sequential import confirm, decide, series, spread_of_equals
 from .sides import Sides, Timed, pair_weight, planted_change
+from .spares import Spares
 from .supervise import Unable, Worker, WorkerFailed
 
 #: Padding before a build, so that its tensors lie elsewhere: up to this many bytes.
@@ -32,23 +33,44 @@ FEWEST_CONTROL_ROUNDS = 2
 class Pairs:
     """Times a list of comparisons, sharing pairs of workers between those of the same two sides."""
 
-    def __init__(self, run: Run, comparisons: list[Comparison], estimate: Estimate) -> None:
+    def __init__(
+        self, run: Run, comparisons: list[Comparison], estimate: Estimate, workers: Spares | None = None
+    ) -> None:
         self.run, self.estimate = run, estimate
         self.timed = [Timed(c) for c in comparisons]
         self.budget = run.embedded.budget
         self.random = random.Random(f"{run.embedded.digest}/{run.run}")
-        self.caches = {side: run.timing_cache(side) for side in run.sides}
+        self.spares = workers or Spares(run, {side: run.timing_cache(side) for side in run.sides})
 
     def all(self) -> dict[str, str | None]:
         """Times everything: {cell: why it could not be measured, or None}."""
         ours = [t for t in self.timed if t.against == "baseline"]
-        self._controls(ours)
-        self._until_decided(ours)
-        self._until_decided([t for t in self.timed if t.against != "baseline"])
+        try:
+            self._controls(ours)
+            self._until_decided(ours)
+            self._until_decided([t for t in self.timed if t.against != "baseline"])
+        finally:
+            self.spares.end()
         outcome: dict[str, str | None] = {}
         for one in self.timed:
             outcome[one.cell] = outcome.get(one.cell) or one.over
         return outcome
+
+    def early(self) -> None:
+        """One pair of what has fewer than the fewest pairs, before the controls: no look is due yet."""
+        fewest, past = int(self.budget["min_pairs"]), self.run.past
+        members = [
+            one
+            for one in self.timed
+            if one.against == "baseline"
+            and one.over is None
+            and not one.unsupported
+            and len(past.pairs(one.cell, one.against, "measure")) < fewest
+        ]
+        if members and not self.run.out_of_time():
+            begin = time.monotonic()
+            self._one_pair("baseline", self.run.candidate, members, "measure")
+            self.run.pairs_s += time.monotonic() - begin
 
     # Going on or stopping.
 
@@ -121,10 +143,13 @@ class Pairs:
         before = noise_now()
         sides: Sides | None = None
         try:
-            for one in members:
+            ahead = (a, b) if any(self._surely_more(one, stage) for one in members) else None
+            for one in sorted(members, key=lambda one: not one.tail):
                 sides = self._ready(sides, a, b, stage, one)
                 if sides is None:
                     continue
+                if ahead is not None and not one.tail:
+                    self.spares.prepare(ahead, sides.cores)
                 pair = run.past.next_pair(one.cell, one.against, stage)
                 label = run.embedded.cells[one.cell]["label"]
                 most = int(self.budget["max_pairs"])
@@ -140,12 +165,17 @@ class Pairs:
         run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
         self.estimate.done(pair_weight(len(members)))
 
+    def _surely_more(self, one: Timed, stage: str) -> bool:
+        """Whether a pair will be wanted after the one that begins, as far as can be told: not at the first look."""
+        after = len(self.run.past.pairs(one.cell, one.against, stage)) + 1
+        return after < int(self.budget["max_pairs"]) and after != int(self.budget["min_pairs"])
+
     def _ready(self, sides: Sides | None, a: str, b: str, stage: str, one: Timed) -> Sides | None:
         """The pair's workers, started where they are not there; None where they cannot be."""
         if sides is not None:
             return sides
         try:
-            return Sides(self.run, a, b, f"time-{stage}", self.caches)
+            return Sides(self.run, a, b, f"time-{stage}", self.spares)
         except WorkerFailed as failure:
             self._note_failure(one, failure, None)
             return None
@@ -199,7 +229,9 @@ class Pairs:
         one.bus_bytes = float(opened[1].get("bus_bytes") or 0.0)
         for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
             if answer["compiles"]:
+                begin = time.monotonic()
                 worker.ask("compile", sides.limit, name=name)
+                self.run.compiling_s += time.monotonic() - begin
         self._lay_out(sides, one)
         warm = sides.both("warm", {"name": "a"}, {"name": "b"})
         if not one.calls:
@@ -235,7 +267,7 @@ class Pairs:
     def _build(self, sides: Sides, one: Timed, stage: str, pair: int, build: int) -> None:
         if build:  # the first one was laid out and warmed when it was opened
             self._lay_out(sides, one)
-            sides.both("warm", {"name": "a"}, {"name": "b"})
+            sides.both("warm", {"name": "a", "again": True}, {"name": "b", "again": True})
         rounds: list[Any] = []
         preempted = {"a": 0, "b": 0}
         try:
@@ -304,8 +336,11 @@ class Pairs:
         before = noise_now()
         sides: Sides | None = None
         try:
-            for one in active:
+            ahead = self._after_control(active)
+            for one in sorted(active, key=lambda one: not one.tail):
                 sides = self._ready(sides, "baseline", "baseline", "control", one)
+                if sides is not None and ahead is not None and not one.tail:
+                    self.spares.prepare(ahead, sides.cores)
                 if sides is not None and not self._control_turn(sides, one):
                     sides.close()
                     sides = None
@@ -314,6 +349,11 @@ class Pairs:
                 sides.close()
         self.run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
         self.estimate.done(pair_weight(len(active)))
+
+    def _after_control(self, active: list[Timed]) -> tuple[str, str] | None:
+        """The sides of the pair after this pair of controls; None: there is none."""
+        taken = [len(self.run.past.pairs(one.cell, one.against, "same")) + 1 for one in active]
+        return "baseline", "baseline" if min(taken) < CONTROL_PAIRS else self.run.candidate
 
     def _plants(self, one: Timed) -> dict[str, float]:
         """{metric: ratio to plant}."""
@@ -372,7 +412,7 @@ class Pairs:
         """Rounds of a block of a, one of b, and one of b with planted work, in random order."""
         if build:
             self._lay_out(sides, one)
-            sides.both("warm", {"name": "a"}, {"name": "b"})
+            sides.both("warm", {"name": "a", "again": True}, {"name": "b", "again": True})
         preempted = {"a": 0, "b": 0}
         same: list[Any] = []
         planted: dict[float, list[Any]] = {plant: [] for plant in plants}

@@ -21,6 +21,9 @@ from .supervise import Unable, Worker, WorkerFailed, child_failed
 class Run:
     """What all stages of a run share."""
 
+    #: Whether the next pair's workers may be started while a pair is timed: not where the work takes every core.
+    keeps_spares = True
+
     def __init__(
         self, embedded: Embedded, ledger: Ledger, past: Past, folder: Path, harness: Path, candidate: str,
         pythons: dict[str, str], progress: Progress,
@@ -31,6 +34,7 @@ class Run:
         self.begin = time.monotonic()
         self.timed_ns = 0.0
         self.pairs_s = 0.0  # spent on pairs of workers, their starts and warm-ups included
+        self.compiling_s = 0.0  # of these, spent in torch.compile
         self.clock = "perf_counter_ns"
         self.logs = folder / "logs" / self.run
         self.scratch = folder / "scratch" / self.run

@@ -11,6 +11,7 @@ from typing import Any
 from .needs import Comparison
 from .run import Run, core_use, foreign_share, idlest_cores
 from .sequential import RATES
+from .spares import Spares
 from .supervise import WorkerFailed
 
 #: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
@@ -41,6 +42,8 @@ class Timed:
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.cell, self.against = comparison.key
+        #: Whether a tail quantile is asked for: what another core does, such as an import, shows in it.
+        self.tail = any(gate["metric"].endswith(("p95", "p99")) for gate in comparison.gates)
         self.spent_s = 0.0
         self.over: str | None = None  # why it ended without being measured
         self.unsupported = False  # the other path does not exist here; the cell itself is none the worse
@@ -55,22 +58,22 @@ class Timed:
 class Sides:
     """A pair of workers that are asked in turn."""
 
-    def __init__(self, run: Run, a: str, b: str, purpose: str, caches: dict[str, Any]) -> None:
+    def __init__(self, run: Run, a: str, b: str, purpose: str, spares: Spares) -> None:
         self.names = (a, b)
         #: The share of the pinned cores that other processes took; None where nothing tells, or a side has failed.
         self.pinned: float | None = None
         self._before: tuple[int, int, int] | None = None
         self.cores: list[int] = []
-        self.a = run.start(a, f"{purpose}-a", cache=caches[a], timing=True)
+        self.a = spares.take(a, f"{purpose}-a")
         try:
-            self.b = run.start(b, f"{purpose}-b", cache=caches[b], timing=True)
+            self.b = spares.take(b, f"{purpose}-b")
         except WorkerFailed:
             self.a.close()
             raise
         self.limit = run.timeout_s
         try:
             for worker in (self.a, self.b):  # both import at the same time, then share the core
-                worker.send("hello")
+                worker.send("ready")
             for worker in (self.a, self.b):
                 worker.receive(run.start_timeout_s)
             self.cores = idlest_cores(run.embedded.threads)
