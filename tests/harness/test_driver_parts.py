@@ -194,6 +194,8 @@ def test_progress_speaks_to_programs_and_to_people(capsys: pytest.CaptureFixture
     words.event("end", status="completed", reason=None, seconds=200.0, timed_s=80.0, pairs_s=100.0)
     said = "completed; 40 % of 200 s inside timed work, 80 % of the 100 s of pairs\n"
     assert capsys.readouterr().out == said
+    words.event("end", status="completed", reason=None, seconds=200.0, timed_s=80.0, pairs_s=140.0, compiling_s=40.0)
+    assert capsys.readouterr().out == said.replace("pairs", "pairs beside 40 s of compiling")
     words.event("end", status="failed", reason="why", seconds=2.0, timed_s=0.0, pairs_s=0.0)
     assert capsys.readouterr().out == "failed: why\n"
     assert [seconds_in_words(s) for s in (-3, 0.4, 59.4, 60, 3600)] == ["0 s", "0 s", "59 s", "1 min 0 s", "60 min 0 s"]

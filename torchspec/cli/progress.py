@@ -113,7 +113,9 @@ class Progress:
         elif kind == "end":
             self.left, self.where = None, ""
             self.clear()
-            timed, pairs, whole = (float(event.get(name) or 0.0) for name in ("timed_s", "pairs_s", "seconds"))
-            if timed and pairs and whole:
-                rest = f"{100 * timed / pairs:.0f} % of the {pairs:.0f} s of pairs"
+            names = ("timed_s", "pairs_s", "seconds", "compiling_s")
+            timed, pairs, whole, compiling = (float(event.get(name) or 0.0) for name in names)
+            if timed and pairs > compiling and whole:
+                beside = f" beside {compiling:.0f} s of compiling" if compiling >= 0.5 else ""
+                rest = f"{100 * timed / (pairs - compiling):.0f} % of the {pairs - compiling:.0f} s of pairs{beside}"
                 self.line(f"  {100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {rest}")

@@ -154,7 +154,9 @@ class Driver:
         run = self.run
         done = sum(run.past.ended(cell) for cell in self.cells)
         timed_s = run.timed_ns * 1e-9
-        spent = {"wall_s": run.spent_s(), "timed_s": timed_s, "pairs_s": run.pairs_s}
+        spent = {
+            "wall_s": run.spent_s(), "timed_s": timed_s, "pairs_s": run.pairs_s, "compiling_s": run.compiling_s,
+        }  # fmt: skip
         body = {"status": status, "reason": reason, **spent}
         try:
             run.write("run.end", {**body, "cells": {"done": done, "total": len(self.cells)}})
@@ -162,7 +164,7 @@ class Driver:
             print(f"error: {problem}", file=sys.stderr)
             code = 3
         run.ledger.close()
-        told = {"timed_s": round(timed_s, 1), "pairs_s": round(run.pairs_s, 1)}
+        told = {name: round(spent[name], 1) for name in ("timed_s", "pairs_s", "compiling_s")}
         self.progress.event("end", status=status, reason=reason, seconds=round(run.spent_s(), 1), **told)
         return code
 

@@ -59,8 +59,10 @@ def test_a_run_ends_with_the_share_of_its_time_inside_timed_work() -> None:
     with Progress(plain, color=False) as progress:
         progress.event({"event": "calibration", "used": 3, "refused": {}})
         progress.event({"event": "end", "seconds": 200.0, "timed_s": 80.0, "pairs_s": 100.0})
+        progress.event({"event": "end", "seconds": 200.0, "timed_s": 80.0, "pairs_s": 140.0, "compiling_s": 40.0})
         progress.event({"event": "end", "seconds": 20.0, "timed_s": 0.0, "pairs_s": 0.0})  # nothing was timed
     assert plain.getvalue() == (
         "  the noise of 3 cells on this machine was measured before\n"
         "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs\n"
+        "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs beside 40 s of compiling\n"
     )
