@@ -48,13 +48,21 @@ for name, pair in {"shapes": (t([1.0]), t([1.0, 2.0]))}.items():
     except ValueError as error:
         found[name] = str(error)
 found["trees"] = compare_trees({"a": one, "b": t([1.0])}, {"a": one, "b": t([1.5])})
-noise = {"a": one, "key.bias": t([3e-9])}, {"a": one, "key.bias": t([1e-18], dtype=torch.float64)}
+exact = {"a": one.double(), "b": t([1e-18], dtype=torch.float64)}
+noise = {"a": one, "b": t([3e-9])}, {"a": one, "b": t([-2e-9])}
 found["noise alone"] = compare_trees(*noise)
-found["noise of one pass"] = compare_trees(*noise, one_pass=True)
-wrong = {"a": one, "key.bias": t([2.0])}
-found["wrong of one pass"] = compare_trees(wrong, noise[1], one_pass=True)
-small = {"a": one, "b": t([2e-4])}, {"a": one, "b": t([1e-4])}
-found["small of one pass"] = compare_trees(*small, one_pass=True)
+found["noise"] = compare_trees(*noise, exact)
+found["noise against float64"] = compare_trees(noise[0], exact, exact)
+found["wrong"] = compare_trees({"a": one, "b": t([2.0])}, noise[1], exact)
+for name, size in (("small", 1e-6), ("tiny", 1e-9), ("half", 1e-3)):  # float32's own step at 4 is 5e-7, bfloat16's 0.03
+    dtype = torch.bfloat16 if name == "half" else torch.float32
+    real = {"a": one.double(), "b": t([size], dtype=torch.float64)}
+    right, twice = t([size], dtype=dtype), t([2 * size], dtype=dtype)
+    found[name] = compare_trees({"a": one.to(dtype), "b": twice}, {"a": one.to(dtype), "b": right}, real)
+real = {"a": one.double(), "b": t([1e-9], dtype=torch.float64)}
+found["no digit"] = compare_trees({"a": one, "b": t([3e-9])}, {"a": one, "b": t([-2e-9])}, real)
+found["never used"] = compare_trees({"a": one, "b": t([0.0])}, {"a": one, "b": t([0.0])}, {**exact, "b": t([0.0])})
+found["no float64"] = compare_trees(*noise, None)
 try:
     compare_trees({"a": one}, {"a": one, "b": one})
 except ValueError as error:
@@ -127,10 +135,18 @@ def test_errors_between_tensors(python: Path, repository: Path) -> None:
     assert found["trees"]["max_abs"] == 0.5
     assert found["trees"]["worst"]["max_abs"] == "b"
     assert "b is given by one side only" in found["missing"]
-    assert found["noise alone"]["max_rel"] > 1e8
-    assert found["noise of one pass"]["max_rel"] == pytest.approx(3e-9 / 4)
-    assert found["wrong of one pass"]["max_rel"] == pytest.approx(0.5), "what has no size of its own is not passed over"
-    assert found["small of one pass"]["max_rel"] == pytest.approx(1.0), "what is small has a size of its own"
+    assert found["noise alone"]["max_rel"] == found["no float64"]["max_rel"] == pytest.approx(2.5)
+    assert found["noise"]["max_rel"] == pytest.approx(5e-9 / 4)
+    assert found["noise against float64"]["max_rel"] == pytest.approx(3e-9 / 4)
+    assert found["wrong"]["max_rel"] == pytest.approx(0.5), "what has no size of its own is not passed over"
+    assert found["no digit"]["max_rel"] == pytest.approx(5e-9 / 4), "the baseline has no digit of it right"
+    assert {n for n in found if isinstance(found[n], dict) and "by_scale" in found[n]} == {
+        "noise", "noise against float64", "wrong", "no digit", "never used",
+    }  # fmt: skip
+    assert found["noise"]["by_scale"] == ["b"], "it is told, never passed over"
+    for name in ("small", "tiny", "half"):
+        assert found[name]["max_rel"] == pytest.approx(1.0), f"{name}: what is small has a size of its own"
+        assert found[name]["worst"]["max_rel"] == "b"
 
 
 def test_trees_are_digested_and_saved_whole(python: Path, repository: Path, tmp_path: Path) -> None:

@@ -335,17 +335,22 @@ class FreshCell:
                     self._unsupported_errors(side, variant, reason)
                 worker.ask("close", limit, name=variant)
         records: Records = []
+        exact = run.reference_file(self.cell, "cpu.float64")
+        truth = str(exact) if exact.is_file() else None
         for against, reference in references.items():
             if not reference.is_file():
                 continue
-            found = worker.ask("compare", limit, values=str(path), references=str(reference))
+            found = worker.ask("compare", limit, values=str(path), references=str(reference), truth=truth)
             for part, figures in found["parts"].items():
                 prefix = "error." if part == "output" else "error.gradient_"
                 where = figures.pop("worst", {})
                 problem = figures.pop("problem", None)
+                by_scale = figures.pop("by_scale", [])
                 for name, value in figures.items():
                     unit = {"psnr": "dB", "ulp": "ulp", "nonfinite": "count"}.get(name, "1")
                     detail = {"tensor": where.get(name), **({"problem": problem} if problem else {})}
+                    if by_scale and name == "max_rel":
+                        detail["by_scale"] = by_scale
                     body = self._sample(side, prefix + name, value, unit, 0, "float64 on the cpu", against, detail)
                     records.append(("sample", body))
         return records

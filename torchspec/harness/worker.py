@@ -199,14 +199,15 @@ class Bench:
                 seen.setdefault(part, []).append(tree_digest(tree))
         return {"digests": seen}
 
-    def compare(self, values: str, references: str) -> dict[str, Any]:
-        """Errors of one saved result against another, part by part (output, gradient)."""
+    def compare(self, values: str, references: str, truth: str | None = None) -> dict[str, Any]:
+        """Errors of one saved result against another, part by part (output, gradient). `truth`: the one in float64."""
         ours, theirs = load_tree(Path(values)), load_tree(Path(references))
+        exact = load_tree(Path(truth)).get("gradient") if truth is not None else None
         parts: dict[str, Any] = {}
         for part in ours:
             if part in theirs:
                 try:
-                    parts[part] = compare_trees(ours[part], theirs[part], one_pass=part == "gradient")
+                    parts[part] = compare_trees(ours[part], theirs[part], exact if part == "gradient" else None)
                     named = [n for n in ours[part] if n.rsplit(".", 1)[-1] == "logits"] if part == "output" else []
                     if named:
                         both = [{n: tree[part][n] for n in named} for tree in (ours, theirs)]

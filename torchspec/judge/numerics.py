@@ -53,7 +53,10 @@ def _places(records: Sequence[Record], metric: str, question: Question) -> dict[
         body = record.body
         if body.get("metric") == metric and body.get("side") == question.candidate:
             detail = body.get("detail") or {}
-            return {key: str(detail[key]) for key in ("tensor", "problem") if detail.get(key)}
+            told = {key: str(detail[key]) for key in ("tensor", "problem") if detail.get(key)}
+            if detail.get("by_scale"):
+                told["by_scale"] = ", ".join(str(name) for name in detail["by_scale"])
+            return told
     return {}
 
 
@@ -74,7 +77,7 @@ def _own(question: Question, shown: Finding, value: float, known: float | None) 
     shown = replace(shown, estimate=value, low=value, high=value)
     if bound is None:
         return replace(shown, outcome="pass", rule="report", reason=f"{text}: reported, not judged")
-    far = f" against {question.against}" if question.against else ""
+    far = (f" against {question.against}" if question.against else "") + _by_scale(shown)
     if crossing(bound, value, value) == "inside":
         return replace(shown, outcome="pass", rule="value inside limit", reason=_inside(text + far, question))
     if known is not None and (math.isnan(known) or crossing(bound, known, known) == "beyond"):
@@ -83,6 +86,14 @@ def _own(question: Question, shown: Finding, value: float, known: float | None) 
     if known is not None:
         reason += f"; the baseline is at {words.plain(known, unit)}"
     return replace(shown, outcome="fail", rule="value beyond limit", reason=reason)
+
+
+def _by_scale(shown: Finding) -> str:
+    names = str(shown.detail.get("by_scale") or "")
+    if not names:
+        return ""
+    few = names if names.count(", ") < 3 else f"{names.count(', ') + 1} gradients"
+    return f" (over the scale of the pass for {few}: nothing but rounding in float64's view)"
 
 
 def _inside(text: str, question: Question) -> str:
