@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mock_workers import Bench, never
 
 from torchspec.emit.data import backend_plan
+from torchspec.harness import dist_collective
 from torchspec.harness.embedded import Embedded
 from torchspec.harness.needs import Needs
 from torchspec.harness.past import Past
 from torchspec.harness.progress import Estimate, Progress, seconds_in_words
+from torchspec.harness.rehearsal import Rehearsal
 from torchspec.harness.sides import planted_change
 from torchspec.model.plan import Claim, Gate, Limit, Plan, Statement
 
@@ -199,3 +202,17 @@ def test_progress_speaks_to_programs_and_to_people(capsys: pytest.CaptureFixture
     words.event("end", status="failed", reason="why", seconds=2.0, timed_s=0.0, pairs_s=0.0)
     assert capsys.readouterr().out == "failed: why\n"
     assert [seconds_in_words(s) for s in (-3, 0.4, 59.4, 60, 3600)] == ["0 s", "0 s", "59 s", "1 min 0 s", "60 min 0 s"]
+
+
+def test_going_back_reads_no_checkpoint_of_what_keeps_no_state(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not dist_collective.CollectiveWork.keeps_state
+    work = [("talk", "collective", "infer", {"ranks": 2}), ("learn", "fsdp2", "train", {"ranks": 2})]
+    bench = Bench(make_plan(work, ["runs"], reload=("checkpoint",)), tmp_path, never, monkeypatch)
+    for cell in bench.embedded.cells:
+        bench.run.cell_done(cell, "measured", None)
+    talk, learn = bench.embedded.cells
+    steps = [(step, cell) for step, cell, _ in Rehearsal(bench.run).steps()]
+    assert steps == [("restore", None), ("smoke", talk), ("smoke", learn), ("reload.checkpoint", learn)]
+    bench.ledger.close()

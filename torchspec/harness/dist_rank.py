@@ -152,6 +152,19 @@ def prepare_rank(state: RankState) -> float:
     return seconds
 
 
+def wake_training(state: RankState) -> None:
+    """Loads what a plan's training on ranks loads at its first use (wrapping, optimizers, checkpoints): here all ranks
+    of all jobs load it at once, and no cell has it charged to its first step."""
+    kinds = {workload["kind"] for workload in state.embedded.workloads.values()}
+    if not kinds & {"fsdp2", "ddp"}:
+        return
+    import torch
+    import torch.distributed.checkpoint.state_dict
+    import torch.distributed.fsdp
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+
+
 def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
     """Answer commands until `end`. An error is an answer too; the rank goes on."""
     while True:
@@ -204,6 +217,7 @@ def rank_main(path: str, commands: dict[str, RankCommand], embedded: Embedded) -
         os.environ[odd["name"]] = odd["value"]
     import_s = prepare_rank(state)
     if state.settings.get("join", True):
+        wake_training(state)
         join_group(state)
     state.say("ready", environment=rank_environment(state), pid=os.getpid(), import_s=import_s)
     status = serve_rank(state, commands)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 import statistics
+from functools import partial
 from typing import Any
 
 from .dist_cell import RankCell
 from .dist_launch import Launch
 from .dist_peer import LaunchFailed
 from .dist_worker import RankRun, RankWorker
+from .run import at_once
 from .supervise import Unable, WorkerFailed
 
 RECOVERY_METRICS = ("recovery.rank_killed", "recovery.time")
@@ -56,7 +58,8 @@ def started_together(run: RankRun, sides: list[str], purpose: str, count: int, *
 
 
 class RecoveryTrials:
-    """One cell's recovery on both sides, in turn; `recovery.time` needs three trials a side, the fact alone one."""
+    """One cell's recovery on both sides: in turn where it is timed, which takes three trials a side; the fact alone
+    takes one, and then both sides lose their rank at once."""
 
     def __init__(self, cell: RankCell) -> None:
         self.cell, self.run = cell, cell.ranks
@@ -69,9 +72,14 @@ class RecoveryTrials:
             sides = [side for side in self.run.sides if self._missing(side, repeat)]
             workers = started_together(self.run, sides, f"recovery{repeat}", self.cell.count, restarts=1)
             try:
-                for side in sides:
-                    self.run.progress.event("doing", what=f"recovery, trial {repeat + 1}", side=side)
-                    self._tried(side, repeat, workers[side])
+                if wants("recovery.time"):
+                    for side in sides:
+                        self.run.progress.event("doing", what=f"recovery, trial {repeat + 1}", side=side)
+                        self._tried(side, repeat, workers[side])
+                else:
+                    self.run.progress.event("doing", what="recovery", side=None)
+                    for problem in at_once([partial(self._tried, side, repeat, workers[side]) for side in sides]):
+                        raise problem
             finally:
                 for worker in workers.values():
                     worker.kill()

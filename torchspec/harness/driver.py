@@ -321,7 +321,8 @@ class Driver:
         wanted = self.embedded.frozen["python"]
         for side, held in (("baseline", baseline), (self.candidate, candidate)):
             if wanted and ".".join(held["python"].split(".")[:2]) != wanted:
-                found.append((f"python of {side}", wanted, held["python"], f"the plan freezes Python {wanted}"))
+                reason = f"{side} runs Python {held['python']}, and the plan freezes Python {wanted}"
+                found.append((f"python of {side}", wanted, held["python"], reason))
         for part in ("python", "implementation", "env", "threads", "settings", "digests", "glibc", "malloc"):
             one, two = self._comparable(part, baseline), self._comparable(part, candidate)
             if one != two:

@@ -1,9 +1,9 @@
 """The rehearsal of going back: the baseline started anew, reading what the candidate wrote, doing its own work again.
 
 Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; a checkpoint is
-read by the baseline for each, an exported program for each cell that exports. Where the old environment was rebuilt
-from its lock for this (that is done and timed by whoever started the run), its steps come first, and the rest of the
-rehearsal runs on what was rebuilt.
+read by the baseline for each that keeps any state, an exported program for each cell that exports. Where the old
+environment was rebuilt from its lock for this (that is done and timed by whoever started the run), its steps come
+first, and the rest of the rehearsal runs on what was rebuilt.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
+from .work import KINDS
 
 
 class StepFailed(Exception):
@@ -40,13 +41,18 @@ class Rehearsal:
                 chosen.setdefault(cell["workload"], cell_id)
         return list(chosen.values())
 
+    def _keeps_state(self, cell: str) -> bool:
+        embedded = self.run.embedded
+        kind = embedded.workloads[embedded.cells[cell]["workload"]]["kind"]
+        return kind not in KINDS or KINDS[kind].keeps_state
+
     def steps(self) -> list[tuple[str, str | None, Callable[[], dict[str, Any]]]]:
         """(step, cell, what it does) of everything that is asked for, in order."""
         found: list[tuple[str, str | None, Callable[[], dict[str, Any]]]] = [("restore", None, self._restore)]
         smoke = self.smoke_cells(("infer", "train"))
         found += [("smoke", cell, partial(self._smoke, cell)) for cell in smoke]
         if "checkpoint" in self.plan["reload"]:
-            cells = self.smoke_cells(("train", "infer"))
+            cells = [cell for cell in self.smoke_cells(("train", "infer")) if self._keeps_state(cell)]
             found += [("reload.checkpoint", cell, partial(self._checkpoint, cell)) for cell in cells]
         if "export" in self.plan["reload"]:
             cells = self.smoke_cells(("export",)) or smoke

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,25 @@ class Run:
 
     def output_file(self, cell: str, side: str, variant: str = "own") -> Path:
         return self.outputs / f"{cell}.{side}.{variant}.pt"
+
+
+def at_once(turns: list[Callable[[], None]]) -> list[BaseException]:
+    """Calls all of them side by side, a thread each; what they raised. A signal is taken while they run."""
+    problems: list[BaseException] = []
+
+    def guarded(turn: Callable[[], None]) -> None:
+        try:
+            turn()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=guarded, args=(turn,), daemon=True) for turn in turns]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():  # a short wait at a time, so that a signal is taken at once
+            thread.join(0.2)
+    return problems
 
 
 def noise_now() -> dict[str, Any]:
