@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from torchspec.harness.dist_peer import LaunchFailed
 from torchspec.harness.dist_processes import LAUNCH_TOKEN, processes_with_token
 from torchspec.judge import judge
 from torchspec.model.codec import schema_errors
-from torchspec.model.plan import Limit, Plan
+from torchspec.model.plan import Limit, Plan, Rollback
 
 pytestmark = pytest.mark.torch
 
@@ -245,8 +246,11 @@ def test_bad_peers_checkpoints_and_recovery_of_both_versions(ranks_plan, measure
     reduce = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
     rows = [("reduce", "collective", "infer", reduce)]
     rows += [(kind, kind, "train", {**SMALL, "ranks": 2}) for kind in ("fsdp2", "ddp")]
-    plan = ranks_plan(rows, limits)
+    plan = dataclasses.replace(ranks_plan(rows, limits), rollback=Rollback("baseline", 600.0, ("checkpoint",)))
     found = measure(plan)
+    steps = found.of("rehearsal.step")  # a collective has no checkpoint to read back
+    assert [step["step"] for step in steps] == ["restore"] + ["smoke"] * 3 + ["reload.checkpoint"] * 2
+    assert [step["error"] for step in steps] == [None] * 6
     wanted = {(gate.metric, cell) for gate in plan.gates for cell in gate.cells}
     assert len(wanted) == 3 + 4 + 2 * 8
     assert {place: (one.outcome, one.reason) for place, one in found.outcomes.items() if one.outcome != "pass"} == {}

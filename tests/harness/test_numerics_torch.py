@@ -166,3 +166,28 @@ def test_one_version_reads_what_the_other_froze(
     first = run(baseline_python, TREES, str(repository), str(path), "save")
     second = run(candidate_python, TREES, str(repository), str(path))
     assert second["again"] == first["digest"] == second["digest"]
+
+
+SPREAD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
+from torchspec.harness.trees import tree_digest
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+spread = distribute_tensor(torch.ones(3), init_device_mesh("cpu", (1,)), [Replicate()])
+try:
+    said = tree_digest({"a": spread})
+except ValueError as error:
+    said = str(error)
+print(json.dumps([said, tree_digest({"a": spread.full_tensor()}) == tree_digest({"a": torch.ones(3)})]))
+"""
+
+
+@pytest.mark.torch
+def test_a_tensor_that_lies_on_ranks_is_refused_and_not_read_from_nowhere(python: Path, repository: Path) -> None:
+    """Its address is that of nothing: reading there ends the process."""
+    said, gathered = run(python, SPREAD, str(repository))
+    assert said == "a DTensor holds no bytes of its own; gather it before it is digested"
+    assert gathered

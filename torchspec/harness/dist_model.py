@@ -9,6 +9,7 @@ computes by autocast.
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import os
 import signal
@@ -253,7 +254,9 @@ class TrainingRun:
         return [self.global_loss(self.step()) for _ in range(steps)]
 
     def full_state(self) -> dict[str, Any]:
-        """{"model": .., "optimizer": ..}: whole tensors on the CPU of the group's first rank, empty on the others."""
+        """{"model": .., "optimizer": ..}: whole tensors on the CPU of the group's first rank, empty on the others.
+
+        Copies: on one rank torch gives the parameters themselves, which the next step would change."""
         from torch.distributed.checkpoint.state_dict import (
             StateDictOptions,
             get_model_state_dict,
@@ -261,8 +264,9 @@ class TrainingRun:
         )
 
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        return {"model": get_model_state_dict(self.module, options=options),
+        held = {"model": get_model_state_dict(self.module, options=options),
                 "optimizer": get_optimizer_state_dict(self.module, self.optimizer, options=options)}  # fmt: skip
+        return copy.deepcopy(held)
 
 
 def whole_gradients(run: TrainingRun) -> dict[str, Any]:

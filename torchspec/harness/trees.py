@@ -73,6 +73,8 @@ def _tensor_bytes(tensor: Any) -> Any:
     size = dense.numel() * dense.element_size()
     if size == 0:
         return b""
+    if dense.data_ptr() == 0:
+        raise ValueError(f"a {type(tensor).__name__} holds no bytes of its own; gather it before it is digested")
     held = (ctypes.c_char * size).from_address(dense.data_ptr())
     return memoryview(held).tobytes()
 
