@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from user import ROOT, bodies, pair, small_spec, torchspec
 
-ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "tests" / "plugins" / "norms"
-SPEC = """tspec 1
-upgrade "norms" {
-  owner "a"
-  asks "b?"
-  window 2026-12-01 to 2026-12-14
-  caveat "c"
-}
-baseline torch "2.13.0"
-candidate torch "2.14.1"
-backend cpu
+SPEC = small_spec("""backend cpu
 workload norm {
   kind rms_norm
   shape {
@@ -29,14 +19,7 @@ workload norm {
   }
   on cpu
   gates service
-}
-gates service {
-  error.max_abs <= 1e-5 against cpu.float64 else rollback
-}
-rollback {
-  rehearse baseline within 10 min
-}
-"""
+}""")
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +37,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def torchspec(site: Path | None, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    path = [str(ROOT), *([str(site)] if site else [])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "torchspec", *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_without_the_package_the_kind_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "norms.tspec").write_text(SPEC)
-    given = torchspec(None, "check", "norms.tspec", cwd=tmp_path)
+    given = torchspec("check", "norms.tspec", cwd=tmp_path)
     assert given.returncode != 0
     assert "TS214" in given.stdout + given.stderr
 
 
 def test_the_kind_goes_from_the_package_into_plan_harness_and_lock(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "norms.tspec").write_text(SPEC)
-    given = torchspec(installed, "compile", "norms.tspec", "--out", "out", cwd=tmp_path)
+    given = torchspec("compile", "norms.tspec", "--out", "out", cwd=tmp_path, packages=[installed])
     assert given.returncode == 0, given.stdout + given.stderr
     plan = json.loads((tmp_path / "out/norms/plan.json").read_text())
     assert [cell["axes"]["tokens"] for cell in plan["cells"]] == [64, 128]
@@ -83,10 +59,7 @@ def test_the_kind_goes_from_the_package_into_plan_harness_and_lock(installed: Pa
 @pytest.mark.slow
 def test_the_kind_is_measured(installed: Path, tmp_path: Path, baseline_python: Path, candidate_python: Path) -> None:
     (tmp_path / "norms.tspec").write_text(SPEC)
-    assert torchspec(installed, "compile", "norms.tspec", "--out", "out", cwd=tmp_path).returncode == 0
-    sides = ["--baseline", str(baseline_python), "--candidate", str(candidate_python), "--evidence", "evidence"]
-    harness = [sys.executable, "out/norms/harness/cpu.py", "pair", *sides]
-    subprocess.run(harness, cwd=tmp_path, check=True, timeout=540)
-    records = [json.loads(line) for line in (tmp_path / "evidence/ledger.jsonl").read_text().splitlines()]
-    done = [record["body"]["status"] for record in records if record["kind"] == "cell.done"]
-    assert done == ["measured", "measured"]
+    assert torchspec("compile", "norms.tspec", "--out", "out", cwd=tmp_path, packages=[installed]).returncode == 0
+    harness = tmp_path / "out" / "norms" / "harness" / "cpu.py"
+    records = pair(harness, baseline_python, candidate_python, tmp_path / "evidence")
+    assert [one["status"] for one in bodies(records, "cell.done")] == ["measured", "measured"]

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from user import ROOT, small_spec, torchspec
+
 PAGE = (ROOT / "torchspec" / "docs" / "recipes.md").read_text(encoding="utf-8")
-HEAD = """tspec 1
-upgrade "norms" {
-  owner "a"
-  asks "b?"
-  window 2026-12-01 to 2026-12-14
-  caveat "c"
-}
-baseline torch "2.13.0"
-candidate torch "2.14.1"
-backend cpu
-gates service {
-  error.max_abs <= 1e-5 against cpu.float64 else rollback
-}
-rollback {
-  rehearse baseline within 10 min
-}
-"""
 
 
 def blocks() -> list[str]:
@@ -59,10 +40,8 @@ def test_the_recipe_gives_a_kind_that_reaches_the_emitted_file(tmp_path: Path) -
     assert opening in text
     table.write_text(text.replace(opening, opening + textwrap.indent(row, "    ") + "\n"), encoding="utf-8")
     (tmp_path / "torchspec" / "harness" / "work_rms_norm.py").write_text(file + "\n", encoding="utf-8")
-    (tmp_path / "norms.tspec").write_text(HEAD + spec + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "torchspec", "compile", "norms.tspec", "--out", "out"]
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NO_COLOR": "1"}
-    given = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    (tmp_path / "norms.tspec").write_text(small_spec("backend cpu\n" + spec), encoding="utf-8")
+    given = torchspec("compile", "norms.tspec", "--out", "out", cwd=tmp_path, root=tmp_path)
     assert given.returncode == 0, given.stdout + given.stderr
     plan = json.loads((tmp_path / "out" / "norms" / "plan.json").read_text(encoding="utf-8"))
     cells = [(cell["mode"], cell["axes"]["tokens"]) for cell in plan["cells"]]

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from user import small_spec
+
 from torchspec import pipeline
 from torchspec.check import check_spec
 from torchspec.core.canon import sha256_hex
 
-SPEC = """tspec 1
-upgrade "slices" {{
-  owner "a"
-  asks "b?"
-  window 2026-12-01 to 2026-12-14
-  caveat "c"
-}}
-baseline torch "2.13.0"
-candidate torch "2.14.1"
-backend cpu
+WORKLOAD = """backend cpu
 workload ranks {{
   kind python "code.py:build"
   data "slice.jsonl"  rows 0 to 2  digest "sha256:{digest}"
   counts 2 rows per step
   on cpu
   gates service
-}}
-gates service {{
-  error.max_abs <= 1e-5 against cpu.float64 else rollback
-}}
-rollback {{
-  rehearse baseline within 10 min
-}}
-"""
+}}"""
 SLICE = b"one\r\ntwo\nthree\n"
 
 
@@ -39,7 +25,7 @@ def checked(folder: Path, digest: str, slice_: bytes | None = SLICE) -> list[str
     (folder / "code.py").write_text("def build(data):\n    return data\n")
     if slice_ is not None:
         (folder / "slice.jsonl").write_bytes(slice_)
-    (folder / "s.tspec").write_text(SPEC.format(digest=digest))
+    (folder / "s.tspec").write_text(small_spec(WORKLOAD.format(digest=digest)))
     return [d.code for d in check_spec(folder / "s.tspec").diagnostics if d.is_error]
 
 

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+import user
 
 from torchspec.cli.exits import MEANING, Exit, for_decision
 from torchspec.cli.output import FORMATS, render_all
@@ -21,18 +22,7 @@ HEAVY = ("torch", "weasyprint", "git", "pyhanko", "scipy", "numpy")
 
 
 def torchspec(*words: str, cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    root = Path(__file__).resolve().parents[3]
-    env = {**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1", "PYTHONUTF8": "1", **extra}
-    done = subprocess.run(
-        [sys.executable, "-m", "torchspec", *words],
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr + done.stdout, done.stderr
+    done = user.torchspec(*words, cwd=cwd, env=extra)
     assert done.returncode != Exit.BUG, done.stderr
     return done
 
