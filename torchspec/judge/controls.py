@@ -192,7 +192,8 @@ def _environments(plan: Plan, run: Run) -> Iterator[dict[str, Any]]:
             python = str(record.body.get("python", ""))
             wanted = plan.frozen.python
             if wanted and ".".join(python.split(".")[:2]) != wanted:
-                yield difference(f"python of {side.id}", wanted, python, f"the plan freezes Python {wanted}")
+                reason = f"{side.id} runs Python {python}, and the plan freezes Python {wanted}"
+                yield difference(f"python of {side.id}", wanted, python, reason)
         for part in ("python", "env", "threads", "settings", "digests", "malloc"):
             a, b = _comparable(part, one.body.get(part)), _comparable(part, two.body.get(part))
             if a != b:
