@@ -12,7 +12,7 @@ from torchspec import catalog as catalog_tables
 from torchspec import decide_algebra as algebra
 from torchspec.catalog import Catalog
 from torchspec.decide_words import counted, excluded, gate_name
-from torchspec.explain_words import explain_word, filled
+from torchspec.explain_words import WIDTH, explain_word, filled, wrapped
 from torchspec.model.plan import Cell, Gate, Plan, Requirement, Workload
 from torchspec.model.verdict import Outcome
 
@@ -33,20 +33,22 @@ _VOTES: dict[Requirement, str] = {
 }
 
 
-def explain_decisions(plan: Plan) -> str:
+def explain_decisions(plan: Plan, columns: int = WIDTH) -> str:
     """What each outcome of each gate means for its row and for the fleet, and what binds, waives and is left out."""
     parts = [
-        f"Decisions of {plan.name}: {plan.upgrade.title}",
+        filled(f"Decisions of {plan.name}: {plan.upgrade.title}", columns=columns),
         filled(
             "From the least to the most careful: adopt, isolate, defer, rollback. A row takes the worst over its gates "
-            "and cells, the fleet the worst over the votes of its rows and the rehearsal."
+            "and cells, the fleet the worst over the votes of its rows and the rehearsal.",
+            columns=columns,
         ),
     ]
     if len(plan.candidates) > 1:
         parts.append(f"Each of the {len(plan.candidates)} candidates gets decisions of its own.")
-    parts += [_row_table(plan, workload, backend) for workload, backend in _rows(plan)]
-    parts.append(_rehearsal(plan))
-    parts += [text for text in (_bound(plan), _waived(plan), _uncovered(plan)) if text]
+    parts += [_row_table(plan, workload, backend, columns) for workload, backend in _rows(plan)]
+    parts.append(_rehearsal(plan, columns))
+    remarks = (_bound(plan), _waived(plan), _uncovered(plan))
+    parts += [_remarks(lines, columns) for lines in remarks if lines]
     return "\n\n".join(parts)
 
 
@@ -55,7 +57,7 @@ def _rows(plan: Plan) -> list[tuple[Workload, str]]:
     return [(workloads[w], b) for w, b in dict.fromkeys((c.workload, c.backend) for c in plan.cells)]
 
 
-def _row_table(plan: Plan, workload: Workload, backend: str) -> str:
+def _row_table(plan: Plan, workload: Workload, backend: str, columns: int) -> str:
     requirement: Requirement = next(b.requirement for b in plan.backends if b.name == backend)
     if workload.lane is not None:
         requirement = "lane"
@@ -70,10 +72,16 @@ def _row_table(plan: Plan, workload: Workload, backend: str) -> str:
             continue
         answers = [str(algebra.gate_contribution(o, gate.decision)) for o in algebra.OUTCOMES]
         if gate.metric in waived and gate.decision == "defer":
-            answers[algebra.OUTCOMES.index("fail")] = f"isolate until {waived[gate.metric].until}, then defer"
+            answers[algebra.OUTCOMES.index("fail")] = "isolate*"
         lines.append([name, *answers])
     head = f"{workload.name} on {backend} ({_VOTES[requirement]}), {counted(len(cells), 'cell')}"
-    return head + "\n" + table([["gate", *(_HEAD[o] for o in algebra.OUTCOMES)], *lines])
+    noted = [
+        filled(f"* {w.metric}: isolate until {w.until}, then defer", "  ", "  ", columns)
+        for w in waived.values()
+        if any("isolate*" in line and line[0].startswith(w.metric) for line in lines)
+    ]
+    whole = table([["gate", *(_HEAD[o] for o in algebra.OUTCOMES)], *lines], columns)
+    return "\n".join([filled(head, more="  ", columns=columns), whole, *noted])
 
 
 def _scope(gate: Gate) -> str:
@@ -86,19 +94,31 @@ def _scope(gate: Gate) -> str:
     return said
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, two blanks apart, indented by two."""
+def table(rows: Sequence[Sequence[str]], columns: int) -> str:
+    """Columns of text, two blanks apart where there is room; the names in the first one are wrapped where need be."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  " + "  ".join(f"{text:<{w}}" for text, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    longest = max(len(word) for name, *_ in rows for word in name.split() or [""])
+    gap = next((g for g in (2, 1) if columns - 2 - sum(w + g for w in widths[1:]) >= longest), 1)
+    room = columns - 2 - sum(w + gap for w in widths[1:])
+    widths[0] = min(widths[0], max(room, longest))
+    lines = []
+    for name, *rest in rows:
+        first, *more = wrapped(name, widths[0], further="  ") or [""]
+        whole = zip((first, *rest), widths, strict=True)
+        lines.append("  " + (" " * gap).join(f"{text:<{w}}" for text, w in whole).rstrip())
+        lines += [f"  {text}" for text in more]
+    return "\n".join(lines)
 
 
-def _rehearsal(plan: Plan) -> str:
+def _remarks(lines: Sequence[str], columns: int) -> str:
+    return "\n".join(filled(line, more="  ", columns=columns) for line in lines)
+
+
+def _rehearsal(plan: Plan, columns: int) -> str:
     within = f" within {_span(plan.rollback.within_s)}" if plan.rollback is not None else ": none, so never passed"
     answers = [str(algebra.rehearsal_contribution(o)) for o in algebra.OUTCOMES]
     return f"rollback rehearsal{within}\n" + table(
-        [["", *(_HEAD[o] for o in algebra.OUTCOMES)], ["going back", *answers]]
+        [["", *(_HEAD[o] for o in algebra.OUTCOMES)], ["going back", *answers]], columns
     )
 
 
@@ -110,28 +130,28 @@ def _span(seconds: float) -> str:
     return f"{seconds:g} s"
 
 
-def _bound(plan: Plan) -> str:
-    return "\n".join(
+def _bound(plan: Plan) -> list[str]:
+    return [
         f"together: {', '.join(line.workloads)} take the worst of their decisions on each backend ({line.because})"
         for line in plan.together
-    )
+    ]
 
 
-def _waived(plan: Plan) -> str:
-    return "\n".join(
+def _waived(plan: Plan) -> list[str]:
+    return [
         f"waived: {w.metric} of {w.workload} on {w.backend}: a fail isolates, for evidence up to {w.until} "
         f"({w.by}: {w.because})"
         for w in plan.waivers
-    )
+    ]
 
 
-def _uncovered(plan: Plan) -> str:
-    return "\n".join(
+def _uncovered(plan: Plan) -> list[str]:
+    return [
         f"not covered: {e.workload} {excluded(e)} ({counted(e.removed, 'cell')}): {e.because}" for e in plan.exclusions
-    )
+    ]
 
 
-def explain_gates(plan: Plan, catalog: Catalog | None = None) -> str:
+def explain_gates(plan: Plan, catalog: Catalog | None = None, columns: int = WIDTH) -> str:
     """Gates by cells: which gate judges which cell, and why it does not judge the others."""
     tables = catalog if catalog is not None else catalog_tables.load()
     parts = [f"Gates of {plan.name} by cells: + judged, . not"]
@@ -140,15 +160,15 @@ def explain_gates(plan: Plan, catalog: Catalog | None = None) -> str:
         if not cells:
             continue
         sets = f"gates {', '.join(workload.gate_sets)}" if workload.gate_sets else "gates"
-        lines = [f"{workload.name} ({sets}), {counted(len(cells), 'cell')}"]
+        lines = [filled(f"{workload.name} ({sets}), {counted(len(cells), 'cell')}", more="  ", columns=columns)]
         few = len(cells) <= MARKS
         if few:
             width = len(str(len(cells)))
             lines += [f"  {number:>{width}}  {cell.label}" for number, cell in enumerate(cells, 1)]
         for gate in (g for g in plan.gates if _meant_for(g, workload, cells)):
-            lines += _gate_lines(gate, workload, cells, tables, few)
+            lines += _gate_lines(gate, workload, cells, tables, few, columns)
         parts.append("\n".join(lines))
-    missing = _uncovered(plan)
+    missing = _remarks(_uncovered(plan), columns)
     return "\n\n".join([*parts, missing] if missing else parts)
 
 
@@ -157,7 +177,9 @@ def _meant_for(gate: Gate, workload: Workload, cells: Iterable[Cell]) -> bool:
     return gate.gate_set in workload.gate_sets or bool(own & set(gate.cells))
 
 
-def _gate_lines(gate: Gate, workload: Workload, cells: Sequence[Cell], tables: Catalog, few: bool) -> list[str]:
+def _gate_lines(
+    gate: Gate, workload: Workload, cells: Sequence[Cell], tables: Catalog, few: bool, columns: int
+) -> list[str]:
     judged = set(gate.cells)
     answer = f"  else {gate.decision}" if gate.decision is not None else ""
     implicit = "  (implicit)" if gate.implicit else ""
@@ -165,14 +187,14 @@ def _gate_lines(gate: Gate, workload: Workload, cells: Sequence[Cell], tables: C
     marks = "".join("+" if c.id in judged else "." for c in cells)
     if not few:
         marks = f"{marks.count('+')} of {len(cells)}"
-    lines = [f"  {marks}  {name}"]
+    lines = [filled(f"{marks}  {name}", "  ", " " * (len(marks) + 4), columns)]
     holes: dict[str, list[int]] = {}
     for number, cell in enumerate(cells, 1):
         if cell.id not in judged:
             holes.setdefault(why_not(gate, cell, workload, tables), []).append(number)
     for reason, numbers in holes.items():
         where = f"cell{'s' if len(numbers) > 1 else ''} {ranges(numbers)}" if few else counted(len(numbers), "cell")
-        lines.append(f"      {where}: {reason}")
+        lines.append(filled(f"{where}: {reason}", "      ", "  ", columns))
     return lines
 
 

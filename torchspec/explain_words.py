@@ -20,10 +20,12 @@ WIDTH = 100
 NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
-def explain_word(what: str, catalog: Catalog | None = None, words: Mapping[str, str] = NO_WORDS) -> Result[str]:
+def explain_word(
+    what: str, catalog: Catalog | None = None, words: Mapping[str, str] = NO_WORDS, columns: int = WIDTH
+) -> Result[str]:
     """What `what` means, as text. Without a row of that name: TS590 with the nearest name. `words`: texts of more."""
     tables = catalog if catalog is not None else catalog_tables.load()
-    found = [text for text in (_code(what), *_rows(what, tables), words.get(what)) if text]
+    found = [text for text in (_code(what, columns), *_rows(what, tables, columns), words.get(what)) if text]
     if found:
         return Result("\n\n".join(found))
     names = [*CODES, *tables.metrics, *tables.workloads, *tables.backends, *tables.relations, *tables.units]
@@ -32,14 +34,14 @@ def explain_word(what: str, catalog: Catalog | None = None, words: Mapping[str, 
     return Result(None, (Diagnostic("TS590", f"there is nothing called `{what}` to explain", hint=hint),))
 
 
-def _code(what: str) -> str | None:
+def _code(what: str, columns: int) -> str | None:
     row = CODES.get(what.upper())
-    return code_text(row) if row is not None else None
+    return code_text(row, columns) if row is not None else None
 
 
-def code_text(row: Code) -> str:
+def code_text(row: Code, columns: int = WIDTH) -> str:
     """A code's row as text."""
-    parts = [f"{row.code}: {row.title}", filled(row.why)]
+    parts = [f"{row.code}: {row.title}", filled(row.why, columns=columns)]
     if row.bad:
         parts.append("Refused:\n" + textwrap.indent(row.bad, "    "))
     if row.good:
@@ -47,28 +49,41 @@ def code_text(row: Code) -> str:
     return "\n\n".join(parts)
 
 
-def filled(text: str, indent: str = "") -> str:
-    """`text` wrapped at the width of the explanations."""
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+def filled(text: str, indent: str = "", more: str = "", columns: int = WIDTH) -> str:
+    """`text` wrapped at the width of the explanations; its further lines are indented by `more` beyond `indent`."""
+    return "\n".join(wrapped(text, columns, indent, indent + more))
 
 
-def _rows(what: str, tables: Catalog) -> list[str]:
+def wrapped(text: str, columns: int, first: str = "", further: str = "") -> list[str]:
+    """Lines of at most `columns`; a number and its `%` stay together, and no word is cut."""
+    held = text.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(
+        held, columns, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\u00a0%", " %") for line in lines]
+
+
+def _rows(what: str, tables: Catalog, columns: int) -> list[str]:
     found = []
+
+    def told(head: str, facts: list[tuple[str, str]]) -> None:
+        found.append(_fields(head, facts, columns))
+
     if what in tables.metrics:
-        found.append(_fields(f"{what}: {tables.metrics[what].meaning}", metric_facts(tables, what)))
+        told(f"{what}: {tables.metrics[what].meaning}", metric_facts(tables, what))
     if what in tables.workloads:
-        found.append(_fields(f"{what}: {tables.workloads[what].meaning}", workload_facts(tables, what)))
+        told(f"{what}: {tables.workloads[what].meaning}", workload_facts(tables, what))
     if what in tables.backends:
-        found.append(_fields(f"{what}: {tables.backends[what].meaning}", backend_facts(tables, what)))
+        told(f"{what}: {tables.backends[what].meaning}", backend_facts(tables, what))
     if what in tables.relations:
         relation = tables.relations[what]
         uses = [m.name for m in tables.metrics.values() if what in m.forms]
-        found.append(_fields(f"{what}: {relation.meaning}", [("metrics", ", ".join(uses))]))
+        told(f"{what}: {relation.meaning}", [("metrics", ", ".join(uses))])
     if what in tables.units:
         unit = tables.units[what]
-        found.append(_fields(f"{what}: {unit.meaning}", [("measures", unit.dimension)]))
+        told(f"{what}: {unit.meaning}", [("measures", unit.dimension)])
     if what in algebra.RANK:
-        found.append(f"{what}: {DECISIONS[what]}")
+        found.append(filled(f"{what}: {DECISIONS[what]}", columns=columns))
     return found
 
 
@@ -80,14 +95,14 @@ DECISIONS = {
 }
 
 
-def _fields(head: str, facts: list[tuple[str, str]]) -> str:
+def _fields(head: str, facts: list[tuple[str, str]], columns: int) -> str:
     width = max((len(name) for name, _ in facts), default=0)
-    lines = [filled(head), ""]
+    lines = [filled(head, columns=columns), ""]
     for name, value in facts:
         label = f"  {name:<{width}}  "
         lines.append(
             textwrap.fill(
-                value, WIDTH, initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False
+                value, columns, initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False
             )
         )
     return "\n".join(lines)

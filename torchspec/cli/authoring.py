@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchspec.cli.common import exit_for, parameters, show
 from torchspec.cli.exits import MEANING, Exit
-from torchspec.cli.output import say, wants_color
+from torchspec.cli.output import say, wants_color, width_of
 from torchspec.core.diagnostics import Diagnostic
 
 
@@ -117,8 +117,10 @@ def explain(arguments: Namespace) -> int:
     """A code, a metric, a workload, a backend; or the decisions and gates of a spec."""
     from torchspec import explain as explaining
     from torchspec import pipeline
+    from torchspec.explain_words import WIDTH
 
     what = arguments.what
+    columns = max(40, min(width_of(sys.stdout) or WIDTH, WIDTH))
     if what == "exits":
         say("\n".join(f"{int(code):>4}  {meaning}" for code, meaning in MEANING.items()))
         return Exit.ADOPT
@@ -134,11 +136,11 @@ def explain(arguments: Namespace) -> int:
         if lowered.plan is None:
             return exit_for(lowered.diagnostics)
         explainer = explaining.explain_decisions if what == "decisions" else explaining.explain_gates
-        say(explainer(lowered.plan))
+        say(explainer(lowered.plan, columns=columns))
         return Exit.ADOPT
     from torchspec.cli import manual
 
-    result = explaining.explain_word(what, words=manual.word_texts())
+    result = explaining.explain_word(what, words=manual.word_texts(), columns=columns)
     show(result.diagnostics, {}, arguments)
     if result.value is None:
         return Exit.SPEC

@@ -58,7 +58,8 @@ def test_decision_table() -> None:
     assert ["error.max_abs", "<=", "1", "adopt", "rollback", "defer", "defer", "defer"] in lines
     assert ["runs", "(implicit)", "adopt", "defer", "defer", "defer", "defer"] in lines
     assert ["going", "back", "adopt", "defer", "defer", "defer", "defer"] in lines
-    assert "isolate until 2026-12-31, then defer" in text
+    assert ["memory.driver_peak", "<=", "1", "adopt", "isolate*", "defer", "defer", "defer"] in lines
+    assert "* memory.driver_peak: isolate until 2026-12-31, then defer" in text
     assert "a on mps (optional" in text
     assert "proto on cpu (lane" in text
     assert "together: a, b" in text

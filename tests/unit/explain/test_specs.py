@@ -44,6 +44,20 @@ def test_every_row_is_in_the_decision_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_both_fit_the_terminal_and_say_the_same(path: Path) -> None:
+    plan = plan_of(path)
+    for explain in (explain_decisions, explain_gates):
+        narrow, wide = explain(plan, columns=80), explain(plan, columns=200)
+        assert max(map(len, narrow.split("\n"))) <= 80
+        assert sorted(narrow.split()) == sorted(wide.split())
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_the_worked_examples_are_without_warnings(path: Path) -> None:
+    assert check_spec(path).diagnostics == ()
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_spec_does_not_differ_from_itself(path: Path) -> None:
     assert diff(plan_of(path), plan_of(path)) == ()
 
