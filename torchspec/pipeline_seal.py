@@ -116,14 +116,21 @@ def rendered(
         issued=issued,
         language=language,
     )
-    attachments = {
-        "plan.json": pretty(to_json(plan)),
-        "verdict.json": pretty(to_json(judged.verdict)),
-        "ledger.jsonl": whole_lines(ledger_path.read_bytes()),
-    }
+    attachments = _inside(plan, judged.verdict, compiled_lock, judged.registration, ledger_path)
     lacking: set[str] = set()
     render.render(memo, folder, templates=templates, attachments=attachments, lacking=lacking)
     return (pdf.without_glyph(lacking),) if lacking else ()
+
+
+def _inside(plan: Plan, verdict: Verdict, lock: Any, registration: Registration, path: Path) -> dict[str, bytes]:
+    """What travels inside the PDF beside memo.json, so that whoever has only the PDF can judge and draw it again."""
+    return {
+        "plan.json": pretty(to_json(plan)),
+        "verdict.json": pretty(to_json(verdict)),
+        "lock.json": pretty(to_json(lock)),
+        "registration.json": pretty(to_json(registration)),
+        "ledger.jsonl": whole_lines(path.read_bytes()),
+    }
 
 
 def _as_sealed(value: T) -> T:
@@ -237,37 +244,42 @@ def rejudge(plan: Plan, path: Path) -> Verdict:
 
 
 def rerender(folder: Path) -> dict[str, bytes]:
-    """For `verify`: memo.md, memo.html and memo.json again, from what the memo folder holds."""
-
+    """For `verify`: the memo's four files again, the PDF unsigned, from what the memo folder (or the PDF) holds."""
+    from torchspec import ledger
+    from torchspec.core.canon import canonical
     from torchspec.model.codec import from_json
     from torchspec.model.registration import Lock
-    from torchspec.provenance import dsse, keys
+    from torchspec.provenance import keys, pades
     from torchspec.report import render, view
     from torchspec.report import templates as teams
 
     def load(kind: type[Any], name: str) -> Any:
         return from_json(kind, strict_json((folder / name).read_bytes()))
 
-    from torchspec import ledger
-
     old = strict_json((folder / "memo.json").read_bytes())
-    signed = dsse.parse((folder / "envelope.json").read_bytes()).signatures[0]
+    certificate = pades.read_pdf((folder / "memo.pdf").read_bytes()).certificate
+    if certificate is None:
+        raise ValueError("the PDF names no signer")
     path = folder / "ledger.jsonl"
+    plan, verdict = load(Plan, "plan.json"), load(Verdict, "verdict.json")
+    lock, registration = load(Lock, "lock.json"), load(Registration, "registration.json")
     memo = view.view(
-        load(Plan, "plan.json"),
-        load(Verdict, "verdict.json"),
-        lock=load(Lock, "lock.json"),
-        registration=load(Registration, "registration.json"),
+        plan,
+        verdict,
+        lock=lock,
+        registration=registration,
         environments=environments_of(ledger.read(path)),
         records=ledger.read(path),
-        signer=signer_words(
-            keys.describe(signed.certificate, name="", path=folder, certificate_path=folder), old["language"]
-        ),
+        signer=signer_words(keys.describe(certificate, name="", path=folder, certificate_path=folder), old["language"]),
         issued=old["issued"],
         language=old["language"],
     )
     own = teams.kept(folder)
+    data = canonical(to_json(memo))
+    inside = {"memo.json": data, **_inside(plan, verdict, lock, registration, path)}
     return {
+        "memo.json": data,
         "memo.md": render.markdown_of(memo, own).encode(),
         "memo.html": render.html_of(memo, templates=own).encode(),
+        "memo.pdf": render.pdf_of(memo, templates=own, attachments=inside),
     }

@@ -11,19 +11,44 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from torchspec.provenance import keyfile, keys, pades
+from torchspec.provenance import keyfile, pades
 
 MOMENT = datetime(2020, 1, 2, 13, 0, tzinfo=UTC)
 
 
-def make_authority(folder: Path, moment: datetime = MOMENT) -> Any:
-    """A timestamper that says it was `moment`."""
+def _certificate(private: Any, stamps: bool) -> Any:
+    """Self-signed, valid from before any test's moment; made for timestamps alone unless told otherwise."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
+    usage = x509.KeyUsage(True, True, False, False, False, False, False, False, False)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime(2019, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2049, 1, 1, tzinfo=UTC))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
+    )
+    if stamps:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING]), critical=True)
+    return builder.sign(private, hashes.SHA256())
+
+
+def make_authority(folder: Path, moment: datetime = MOMENT, *, stamps: bool = True) -> Any:
+    """A timestamper that says it was `moment`; its key and certificate lie in `folder`/authority.pem."""
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from pyhanko.sign.timestamps import DummyTimeStamper
 
     private = rsa.generate_private_key(65537, 2048)
-    certificate = keys._self_signed(private, "Test authority", None, datetime.now(UTC), 30)
+    certificate = _certificate(private, stamps)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "authority.pem"
     secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

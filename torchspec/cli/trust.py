@@ -19,13 +19,16 @@ def verify(arguments: Namespace) -> int:
     """Recompute everything a memo rests on, and name what does not hold."""
     from torchspec import pipeline_seal
     from torchspec.provenance import verify as verifying
+    from torchspec.provenance.keyless import Known
 
+    root = Path(arguments.sigstore_root) if arguments.sigstore_root else None
     report = verifying.verify(
         Path(arguments.memo),
         Path(arguments.trust) if arguments.trust else None,
         Path(arguments.repo) if arguments.repo else None,
         rejudge=pipeline_seal.rejudge if arguments.rerender else None,
         rerender=pipeline_seal.rerender if arguments.rerender else None,
+        accepted=Known(arguments.sigstore_identity, arguments.sigstore_issuer, root),
     )
     if arguments.json:
         say(json.dumps(report.to_json(), indent=1, ensure_ascii=False))
@@ -81,12 +84,21 @@ def cosign(arguments: Namespace) -> int:
     from torchspec import pipeline_seal
     from torchspec.provenance import bundle
 
+    memo = Path(arguments.memo).resolve()
+    if arguments.sigstore:
+        config = Path(arguments.sigstore_config) if arguments.sigstore_config else None
+        seen = bundle.cosign_keyless(memo, config=config, ask=sys.stdin.isatty())
+        show(seen.diagnostics, {}, arguments)
+        if seen.value is None:
+            return exit_for(seen.diagnostics) or Exit.MACHINE
+        say(f"signed by {seen.value.identity}, as {seen.value.issuer} says; logged at {seen.value.logged or 'no time'}")
+        return Exit.ADOPT
     signing = pipeline_seal.key_for_signing(arguments.key)
     show(signing.diagnostics, {}, arguments)
     if signing.value is None:
         return exit_for(signing.diagnostics) or Exit.MACHINE
     signer, _ = signing.value
-    done = bundle.cosign(Path(arguments.memo).resolve(), signer)
+    done = bundle.cosign(memo, signer)
     show(done.diagnostics, {}, arguments)
     if done.value is None:
         return exit_for(done.diagnostics) or Exit.MACHINE

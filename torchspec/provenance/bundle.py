@@ -21,7 +21,7 @@ from torchspec.core.files import pretty, strict_json, sync_folder, write_whole
 from torchspec.model.codec import to_json
 from torchspec.model.registration import Registration
 from torchspec.model.verdict import Verdict
-from torchspec.provenance import dsse, pades, statement, terms, timestamp
+from torchspec.provenance import dsse, keyless, pades, statement, terms, timestamp
 from torchspec.provenance import registration as registration_of
 from torchspec.provenance.keys import SigningKey
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE, Locked
@@ -248,16 +248,10 @@ def cosign(memo_folder: Path, key: SigningKey) -> Result[int]:
     Every signature that is there must hold; whether the files do is `verify`'s to say first. Diagnostics: TS822.
     """
     path = memo_folder / ENVELOPE
-    try:
-        envelope = dsse.parse(path.read_bytes())
-    except FileNotFoundError:
-        hint = "name a memo folder: out/<name>/memo/latest"
-        return Result(None, (Diagnostic("TS822", f"there is no envelope in {memo_folder}", hint=hint),))
-    except (OSError, dsse.EnvelopeError) as error:
-        return Result(None, (Diagnostic("TS822", f"the envelope cannot be signed: {error}", hint="verify it first"),))
-    if not all(dsse.holds(envelope.payload, s) for s in envelope.signatures):
-        message = "a signature on the envelope does not hold, so it is not worth a second one"
-        return Result(None, (Diagnostic("TS822", message, hint="see `torchspec verify`"),))
+    opened = _to_cosign(path)
+    if opened.value is None:
+        return Result(None, opened.diagnostics)
+    envelope = opened.value
     if any(s.certificate == key.certificate for s in envelope.signatures):
         message = f"{key.info.subject} has signed this envelope already"
         return Result(None, (Diagnostic("TS822", message, hint="a reviewer signs with a key of their own"),))
@@ -267,3 +261,29 @@ def cosign(memo_folder: Path, key: SigningKey) -> Result[int]:
     except OSError as error:
         return Result(None, (Diagnostic("TS822", f"the envelope cannot be written: {error.strerror}"),))
     return Result(len(signatures))
+
+
+def cosign_keyless(memo_folder: Path, *, config: Path | None = None, ask: bool = False) -> Result[keyless.Seen]:
+    """Has an identity sign the Statement of a memo with Sigstore, as a reviewer; see `keyless.sign`.
+
+    Diagnostics: TS822 (the envelope), TS827 to TS829.
+    """
+    opened = _to_cosign(memo_folder / ENVELOPE)
+    if opened.value is None:
+        return Result(None, opened.diagnostics)
+    return keyless.sign(memo_folder, opened.value.payload, config=config, ask=ask)
+
+
+def _to_cosign(path: Path) -> Result[dsse.Envelope]:
+    """The envelope at `path`, where every signature on it holds. Diagnostics: TS822."""
+    try:
+        envelope = dsse.parse(path.read_bytes())
+    except FileNotFoundError:
+        hint = "name a memo folder: out/<name>/memo/latest"
+        return Result(None, (Diagnostic("TS822", f"there is no envelope in {path.parent}", hint=hint),))
+    except (OSError, dsse.EnvelopeError) as error:
+        return Result(None, (Diagnostic("TS822", f"the envelope cannot be signed: {error}", hint="verify it first"),))
+    if not all(dsse.holds(envelope.payload, s) for s in envelope.signatures):
+        message = "a signature on the envelope does not hold, so it is not worth a second one"
+        return Result(None, (Diagnostic("TS822", message, hint="see `torchspec verify`"),))
+    return Result(envelope)

@@ -65,13 +65,14 @@ def sign(payload: bytes, key: SigningKey) -> Signature:
 
 def holds(payload: bytes, signature: Signature) -> bool:
     """Whether the certificate's key made this signature over this payload, in its canonical form."""
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-    message, public = pae(PAYLOAD_TYPE, payload), signature.certificate.public_key()
-    if keys.algorithm_of(public).startswith("unsupported"):
-        return False
+    message = pae(PAYLOAD_TYPE, payload)
     try:
+        public = signature.certificate.public_key()
+        if keys.algorithm_of(public).startswith("unsupported"):
+            return False
         if isinstance(public, ed25519.Ed25519PublicKey):
             public.verify(signature.sig, message)
         elif isinstance(public, ec.EllipticCurvePublicKey):
@@ -80,7 +81,7 @@ def holds(payload: bytes, signature: Signature) -> bool:
         else:
             padding, algorithm = _pss()
             public.verify(signature.sig, message, padding, algorithm)  # type: ignore[union-attr,call-arg]
-    except (InvalidSignature, ValueError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
         return False
     return True
 

@@ -36,14 +36,19 @@ for _name in ("pyhanko", "pyhanko_certvalidator"):
 class PdfSignature:
     """The one signature of a PDF. `problem` is the first thing that does not hold, in words; None when it is intact.
 
-    `signed_at` is what the signer's clock said (ISO, UTC). `timestamp` is the authority's time where there is one.
+    `signed_at` is what the signer's clock said (ISO, UTC). `stamp` is the authority's timestamp where there is one.
     """
 
     problem: str | None
     certificate: x509.Certificate | None = None
     chain: tuple[x509.Certificate, ...] = ()
     signed_at: str | None = None
-    timestamp: str | None = None
+    stamp: timestamps.Stamp | None = None
+
+    @property
+    def timestamp(self) -> str | None:
+        """When the authority says that the signature was there; None without one."""
+        return self.stamp.at if self.stamp else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +190,8 @@ def _read(data: bytes) -> PdfSignature:
     reported = embedded.self_reported_timestamp
     signed_at = _utc(reported) if reported else None
 
-    def result(problem: str | None, timestamp: str | None = None) -> PdfSignature:
-        return PdfSignature(problem, certificate, chain, signed_at, timestamp)
+    def result(problem: str | None, stamp: timestamps.Stamp | None = None) -> PdfSignature:
+        return PdfSignature(problem, certificate, chain, signed_at, stamp)
 
     if len(found) != 1:
         return result(f"the PDF carries {len(found)} signatures; a memo has exactly one")
@@ -211,7 +216,16 @@ def _read(data: bytes) -> PdfSignature:
     stamped = status.timestamp_validity
     if stamped is not None and not (stamped.intact and stamped.valid):
         return result("the timestamp beside the signature does not hold")
-    return result(None, _utc(stamped.timestamp) if stamped is not None else None)
+    if stamped is None:
+        return result(None)
+    token = _token(embedded.signer_info)
+    return result(None, timestamps.stamped(stamped.timestamp, stamped.signing_cert, token))
+
+
+def _token(signer: Any) -> Any:
+    """The signed data of the timestamp beside a signature that has one."""
+    found = (a["values"][0] for a in signer["unsigned_attrs"] if a["type"].native == "signature_time_stamp_token")
+    return next(found)["content"]
 
 
 def _utc(moment: datetime) -> str:

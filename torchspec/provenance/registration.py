@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Records that tell something about an outcome; before the first of them a run has given no evidence.
 EVIDENCE = frozenset({"timing", "sample", "fact", "unsupported", "side.failed", "rehearsal.step"})
+STAMPED = "RFC 3161 timestamp of the plan"  # how the line about one begins in `strengthened_by`
 _CLOCKS = timedelta(minutes=5)  # how far two honest clocks may be apart
 _DIFF_LIMIT = 40_000  # characters
 
@@ -122,7 +123,7 @@ def _timestamp(lock: Lock, history: Path, first: str | None) -> list[str]:
         return [f"nothing: the timestamp of the plan does not hold ({stamp.problem})"]
     if first is not None and _moment(stamp.at) > _moment(first):
         return []
-    return [f"RFC 3161 timestamp of the plan, {stamp.at}, by {stamp.authority}"]
+    return [f"{STAMPED}, {stamp.at}, by {stamp.authority}"]
 
 
 def remember(folder: Path, plan: Plan, plan_digest: str) -> None:

@@ -1,17 +1,22 @@
 """RFC 3161 timestamps: asked of an authority over HTTP, read offline. What they stamp is a SHA-256 and nothing more.
 
 A plan is stamped by its digest, before anything is measured; a PDF's signature is stamped by `pades`. Says who stamped
-and when and whether the token holds, never whether the authority is one to believe: that is the reader's.
+and when and whether the token holds, never whether the authority is one to believe: that is the reader's, and `trust`
+says whether it is in the reader's trust file.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchspec.core.diagnostics import Diagnostic, Result
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 SUFFIX = ".tsr"
 _LONGEST = 1 << 20  # bytes of an answer
@@ -23,11 +28,16 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A token as read. `problem` is what does not hold, in words; else `at` (ISO, UTC) and `authority` are set."""
+    """A token as read. `problem` is what does not hold, in words; else `at` (ISO, UTC) and `authority` are set.
+
+    `certificate` is the authority's, `chain` the others in the token: claims until `trust` has looked at them.
+    """
 
     problem: str | None
     at: str | None = None
     authority: str | None = None
+    certificate: x509.Certificate | None = None
+    chain: tuple[x509.Certificate, ...] = ()
 
 
 def client(url: str, timeout_s: float = 20.0) -> Any:
@@ -129,11 +139,8 @@ def read(data: bytes, digest: str) -> Stamp:
 
 def _read(data: bytes, expected: bytes) -> Stamp:
     from asn1crypto import cms
-    from cryptography import x509
     from pyhanko.sign.validation.generic_cms import validate_tst_signed_data
     from pyhanko_certvalidator import ValidationContext
-
-    from torchspec.provenance import keys
 
     content = cms.ContentInfo.load(data)
     if content.dump(force=True) != data:
@@ -142,12 +149,23 @@ def _read(data: bytes, expected: bytes) -> Stamp:
     info = signed["encap_content_info"]["content"].parsed
     if info["message_imprint"]["hash_algorithm"]["algorithm"].native != "sha256":
         return Stamp("it stamps another kind of digest")
-    context = ValidationContext(allow_fetching=False)
+    context = ValidationContext(trust_roots=[], allow_fetching=False)  # not even this machine's own
     status = asyncio.run(validate_tst_signed_data(signed, context, lambda _: expected))
     if not status["intact"]:
         return Stamp("it stamps something else, or was changed")
     if not status["valid"]:
         return Stamp("its signature does not belong to its certificate")
-    certificate = x509.load_der_x509_certificate(status["signing_cert"].dump())
-    at = info["gen_time"].native.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Stamp(None, at, keys.subject_name(certificate))
+    return stamped(info["gen_time"].native, status["signing_cert"], signed)
+
+
+def stamped(at: datetime, certificate: Any, signed: Any) -> Stamp:
+    """A token that holds: when, by whom (asn1crypto's certificate), and the other certificates of its signed data."""
+    from cryptography import x509
+
+    from torchspec.provenance import keys
+
+    own = x509.load_der_x509_certificate(certificate.dump())
+    others = tuple(x509.load_der_x509_certificate(c.chosen.dump()) for c in signed["certificates"] or ())
+    chain = tuple(c for c in others if c != own)
+    moment = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Stamp(None, moment, keys.subject_name(own), own, chain)

@@ -58,11 +58,40 @@ def assess(
     return Trust(True, f"{who}: {vouched}, which leads to an authority in your trust file")
 
 
+def assess_authority(
+    certificate: x509.Certificate,
+    chain: tuple[x509.Certificate, ...],
+    pinned: tuple[x509.Certificate, ...],
+    at: datetime,
+) -> Trust:
+    """Whether a timestamp's authority is one whom the reader pinned, directly or above it. `at` is its own time.
+
+    Only a certificate that is made for timestamps counts: a signer whom the reader pinned cannot stamp its own work.
+    `known` is None where nobody in the trust file vouches for it, which makes its time a claim and breaks nothing.
+    """
+    who = f"{keys.subject_name(certificate)} (key {keys.fingerprint(certificate)[:16]})"
+    claim = "so its time is a claim"
+    if not pinned:
+        return Trust(None, f"{who}: unknown to you; no trust file was given, {claim}")
+    if not _stamps(certificate):
+        return Trust(None, f"{who}: its certificate is not made for timestamps, {claim}")
+    if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
+        return Trust(False, f"{who}: it stamped outside the dates of its certificate")
+    if certificate in pinned:
+        return Trust(True, f"{who}: its certificate is in your trust file")
+    reason = _path_problem(certificate, chain, pinned, at, stamps=True)
+    if reason:
+        return Trust(None, f"{who}: nobody in your trust file vouches for it, {claim} ({reason})")
+    return Trust(True, f"{who}: an authority in your trust file vouches for it")
+
+
 def _path_problem(
     certificate: x509.Certificate,
     chain: tuple[x509.Certificate, ...],
     pinned: tuple[x509.Certificate, ...],
     at: datetime,
+    *,
+    stamps: bool = False,
 ) -> str | None:
     from asn1crypto import x509 as asn1
     from pyhanko_certvalidator import CertificateValidator, ValidationContext
@@ -75,7 +104,8 @@ def _path_problem(
     context = ValidationContext(trust_roots=convert(authorities), allow_fetching=False, moment=at)
     validator: Any = CertificateValidator(convert((certificate,))[0], convert(chain), context)
     try:
-        asyncio.run(validator.async_validate_usage({"non_repudiation"}))
+        usage, purposes = (set(), {"time_stamping"}) if stamps else ({"non_repudiation"}, None)
+        asyncio.run(validator.async_validate_usage(usage, purposes))
     except PathBuildingError:
         return "no path leads from it to a certificate in your trust file"
     except ValidationError as error:
@@ -90,3 +120,14 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (x509.ExtensionNotFound, ValueError):
         return False
+
+
+def _stamps(certificate: x509.Certificate) -> bool:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    try:
+        purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    return list(purposes) == [ExtendedKeyUsageOID.TIME_STAMPING]

@@ -1,7 +1,8 @@
 """Verifies a memo folder: recomputes everything and names the first thing that does not hold.
 
 Three questions are kept apart: *intact* (is this what was sealed?), *trusted* (do you know who sealed it?) and
-*registered* (were the limits committed before the evidence?). Works offline and changes nothing. Must not print.
+*registered* (were the limits committed before the evidence?). Where there is a timestamp, a fourth one is whether its
+authority is known. Works offline and changes nothing. Must not print. A PDF alone is `verify_pdf`'s.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from torchspec import __version__
 from torchspec.model.codec import to_json
 from torchspec.model.plan import Plan
 from torchspec.model.verdict import Verdict
+from torchspec.provenance import keyless, verify_registered, verify_signers
 from torchspec.provenance import verify_parts as parts
-from torchspec.provenance import verify_registered, verify_signers
+from torchspec.provenance.keyless import Known
 from torchspec.provenance.verify_parts import Opened
 
-Group = Literal["intact", "trusted", "registered"]
+Group = Literal["intact", "trusted", "registered", "timestamp", "sigstore"]
+_BESIDE = ("timestamp", "sigstore")  # said beside the three answers, and no part of them
 #: Given the plan and the ledger's path, judges and decides anew.
 Rejudge = Callable[[Plan, Path], Verdict]
 #: Given the memo folder, renders anew: file name to the bytes that it should have.
@@ -56,6 +59,8 @@ class VerifyReport:
     checks: tuple[Check, ...]
     signers: tuple[Signer, ...]
     decisions: tuple[tuple[str, str], ...]  # candidate, decision: as sealed; empty where the envelope cannot be read
+    alone: bool = False  # only the PDF was there
+    unsaid: tuple[str, ...] = ()  # what could not be looked at, a sentence each
 
     @property
     def first_failure(self) -> Check | None:
@@ -94,17 +99,22 @@ class VerifyReport:
         failure = next((c for c in self.checks if c.ok is False and c.group == "intact"), None)
         undecided = next((c for c in self.checks if c.ok is None and c.group == "intact"), None)
         first = "Intact: every file is as it was sealed, and they belong together."
+        if self.alone:
+            first = "Intact: the PDF is as it was signed, and the evidence inside it belongs together."
         if failure or undecided:
             found = failure or undecided
             assert found is not None
             first = f"Not intact: {found.name}: {found.reason}."
-        return (first, self._sentence("trusted", "Trusted"), self._sentence("registered", "Registered"))
+        said = [first, self._sentence("trusted", "Trusted"), self._sentence("registered", "Registered")]
+        word = {True: "trusted", False: "not trusted", None: "not decided"}
+        said += [f"{c.name.capitalize()}: {word[c.ok]}: {c.reason}." for c in self.checks if c.group in _BESIDE]
+        return (*said, *self.unsaid)
 
     def _sentence(self, group: Group, word: str) -> str:
         answer = self._group(group)
         mine = [c for c in self.checks if c.group == group]
         if not mine:
-            return f"{word}: not looked at, because the folder is not intact."
+            return f"{word}: not looked at, because the {'PDF' if self.alone else 'folder'} is not intact."
         shown = mine[-1] if answer else next(c for c in mine if c.ok is answer)
         said = {True: word, False: f"Not {word.lower()}", None: f"{word}: not decided"}[answer]
         return f"{said}: {shown.reason}."
@@ -119,6 +129,8 @@ class VerifyReport:
             "intact": self.intact,
             "trusted": self.trusted,
             "registered": self.registered,
+            "timestamps": [to_json(c) for c in self.checks if c.group == "timestamp"],
+            "alone": self.alone,
             "words": list(self.words),
             "first_failure": first.name if first else None,
             "decisions": [{"candidate": c, "decision": d} for c, d in self.decisions],
@@ -135,18 +147,24 @@ def verify(
     rejudge: Rejudge | None = None,
     rerender: Rerender | None = None,
     stop_at_first: bool = False,
+    accepted: Known | None = None,
 ) -> VerifyReport:
-    """Verifies a sealed memo folder; `latest` may be given.
+    """Verifies a sealed memo folder, or a memo's PDF alone; `latest` may be given.
 
     `trust` is a PEM file with the certificates of the signers (or authorities) that the reader accepts. `repo` is the
     repository of the spec; default: the one that the folder lies in, if any. `rejudge` and `rerender` prove in addition
-    that the verdict follows from the evidence and the memo from the verdict. With `stop_at_first` nothing after the
+    that the verdict follows from the evidence and the memo from the verdict. `accepted` is whom the reader accepts as
+    having signed with Sigstore. With `stop_at_first` nothing after the
     first failure is looked at.
     """
     folder = memo_folder.resolve()
+    if folder.is_file():
+        from torchspec.provenance import verify_pdf
+
+        return verify_pdf.verify(folder, str(memo_folder), trust, repo, rejudge=rejudge, rerender=rerender)
     opened = Opened(folder)
     checks: list[Check] = []
-    for check in _checks(opened, trust, repo, rejudge, rerender):
+    for check in _checks(opened, trust, repo, rejudge, rerender, accepted or Known()):
         checks.append(check)
         if stop_at_first and check.ok is False:
             break
@@ -154,7 +172,12 @@ def verify(
 
 
 def _checks(
-    opened: Opened, trust: Path | None, repo: Path | None, rejudge: Rejudge | None, rerender: Rerender | None
+    opened: Opened,
+    trust: Path | None,
+    repo: Path | None,
+    rejudge: Rejudge | None,
+    rerender: Rerender | None,
+    accepted: Known,
 ) -> Iterator[Check]:
     def check(name: str, problem: str | None, good: str, group: Group = "intact") -> Check:
         return Check(name, problem is None, problem or good, group)
@@ -169,6 +192,10 @@ def _checks(
     count = len(opened.signatures)
     good = "the author's signature holds" if count == 1 else f"all {count} signatures hold"
     yield check("envelope signature", parts.signature_problem(opened), good)
+    assert opened.envelope is not None
+    identity = keyless.of_memo(opened.folder, opened.envelope.payload)
+    if identity is not None:
+        yield check("sigstore bundle", identity.problem, f"{identity.identity} signed the same statement")
     yield check("folder name", parts.name_problem(opened), "the folder's name fits what was sealed")
     for name in sorted(opened.statement.subjects):
         yield check(name, parts.digest_problem(opened, name), "its digest is the one that was sealed")
@@ -188,13 +215,19 @@ def _checks(
         own = any(name.startswith("templates/") for name in opened.statement.subjects)
         how = " with the team's own templates, which are in the folder," if own else ""
         good = f"rendering the verdict anew{how} gives the memo that was sealed"
-        problem, tool = parts.rerender_problem(opened, rerender), opened.statement.predicate["tool"]
+        problem, note = parts.rerender_problem(opened, rerender)
+        good, tool = good + note, opened.statement.predicate["tool"]
         if problem and tool != f"torchspec {__version__}":
             problem += f" (it was rendered by {tool}, this is torchspec {__version__}: compare with that one)"
         yield check("rerendered", problem, good)
     known = verify_signers.author(opened, trust)
     if known is not None:
         yield Check("signer", known.known, known.words, "trusted")
+    for name, ok, reason in verify_signers.stamps(opened, trust):
+        yield Check(name, ok, reason, "timestamp")
+    if identity is not None and identity.problem is None:
+        looked = keyless.assess(opened.folder, identity, accepted)
+        yield Check("sigstore signature", looked.known, looked.words, "sigstore")
     for name, ok, reason in verify_registered.checks(opened, repo):
         yield Check(name, ok, reason, "registered")
 

@@ -19,8 +19,9 @@ from torchspec.model.codec import from_json, schema_errors, to_json
 from torchspec.model.plan import Plan
 from torchspec.model.registration import Lock
 from torchspec.model.verdict import Verdict
-from torchspec.provenance import bundle, dsse, keys, pades, statement
+from torchspec.provenance import bundle, dsse, keys, pades, pdf_inside, statement
 from torchspec.provenance.bundle import ENVELOPE, LEDGER_FILE, VERDICT_FILE
+from torchspec.provenance.keyless import BUNDLE
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE
 from torchspec.provenance.pades import PdfSignature
 from torchspec.provenance.statement import Statement
@@ -73,8 +74,6 @@ def _read_problem(error: Exception) -> str:
 
 def folder_problem(opened: Opened) -> str | None:
     """Whether this is a memo folder at all."""
-    if opened.folder.is_file():
-        return f"it is a file; name the memo's folder, {opened.folder.parent}, with everything that was sealed in it"
     if not opened.folder.is_dir():
         return "there is no such folder"
     if not (opened.folder / ENVELOPE).is_file():
@@ -144,9 +143,10 @@ def digest_problem(opened: Opened, name: str) -> str | None:
 def extra_problem(opened: Opened) -> str | None:
     """Whether the folder holds anything that was not sealed."""
     assert opened.statement is not None
+    known = {ENVELOPE, BUNDLE, *opened.statement.subjects}
     for path in sorted(opened.folder.rglob("*")):
         name = path.relative_to(opened.folder).as_posix()
-        if path.is_symlink() or (not path.is_dir() and name != ENVELOPE and name not in opened.statement.subjects):
+        if path.is_symlink() or (not path.is_dir() and name not in known):
             return f"{name} was not there when it was sealed"
     return None
 
@@ -254,12 +254,21 @@ def rejudge_problem(opened: Opened, rejudge: Callable[[Plan, Path], Verdict]) ->
     return None
 
 
-def rerender_problem(opened: Opened, rerender: Callable[[Path], Mapping[str, bytes]]) -> str | None:
-    """Whether rendering the sealed verdict anew gives the sealed memo."""
+def rerender_problem(opened: Opened, rerender: Callable[[Path], Mapping[str, bytes]]) -> tuple[str | None, str]:
+    """(whether rendering the sealed verdict anew gives the sealed memo, what is to be said where it does).
+
+    A signature is added behind a PDF, so the sealed one begins with the bytes that were drawn.
+    """
+    note = ""
     for name, expected in sorted(rerender(opened.folder).items()):
         try:
-            if (opened.folder / name).read_bytes() != expected:
-                return f"{name} does not say what the evidence says: rendering it anew gives other bytes"
+            found = (opened.folder / name).read_bytes()
         except OSError as error:
-            return f"{name}: {_read_problem(error)}"
-    return None
+            return f"{name}: {_read_problem(error)}", ""
+        if found == expected or (name == "memo.pdf" and found.startswith(expected)):
+            continue
+        if name == "memo.pdf" and (then := pdf_inside.drawn_by(found)) != (now := pdf_inside.drawn_by(expected)):
+            note = f"; but the PDF cannot be compared here: it was drawn by {then}, and this is {now}"
+            continue
+        return f"{name} does not say what the evidence says: rendering it anew gives other bytes", ""
+    return None, note

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchspec.provenance import keys
+from torchspec.provenance import timestamp as timestamps
 from torchspec.provenance import trust as trusts
 from torchspec.provenance.dsse import Signature
+from torchspec.provenance.terms import HISTORY_FOLDER
+from torchspec.provenance.timestamp import Stamp
 from torchspec.provenance.trust import Trust
 from torchspec.provenance.verify_parts import Opened
 
@@ -27,20 +31,23 @@ class Known:
     trust: Trust
 
 
+def pinned_by(trust: Path | None) -> tuple[tuple[x509.Certificate, ...], Trust | None]:
+    """(the reader's certificates, what is said of everybody where the trust file cannot be read)"""
+    if trust is None:
+        return (), None
+    read = trusts.read_trust(trust)
+    return read.value or (), None if read.value else Trust(False, read.diagnostics[0].message)
+
+
 def everybody(opened: Opened, trust: Path | None) -> tuple[Known, ...]:
     """The signers of the envelope, the author first; empty where the envelope cannot be read."""
     if opened.statement is None:
         return ()
-    pinned: tuple[x509.Certificate, ...] = ()
-    unreadable: Trust | None = None
-    if trust is not None:
-        read = trusts.read_trust(trust)
-        pinned = read.value or ()
-        if not pinned:
-            unreadable = Trust(False, read.diagnostics[0].message)
+    pinned, unreadable = pinned_by(trust)
     at = datetime.fromisoformat(opened.statement.predicate["made_at"])
-    if opened.pdf.timestamp:
-        at = datetime.fromisoformat(opened.pdf.timestamp)
+    stamp = opened.pdf.stamp
+    if stamp and stamp.at and (known := authority(stamp, pinned)) and known.known:  # else its time is nobody's
+        at = datetime.fromisoformat(stamp.at)
     return tuple(
         Known(
             keys.subject_name(s.certificate),
@@ -50,6 +57,30 @@ def everybody(opened: Opened, trust: Path | None) -> tuple[Known, ...]:
         )
         for number, s in enumerate(opened.signatures)
     )
+
+
+def authority(stamp: Stamp, pinned: tuple[x509.Certificate, ...]) -> Trust | None:
+    """What the reader knows of a timestamp's authority; None for a token that does not hold."""
+    if stamp.certificate is None or stamp.at is None:
+        return None
+    return trusts.assess_authority(stamp.certificate, stamp.chain, pinned, datetime.fromisoformat(stamp.at))
+
+
+def stamps(opened: Opened, trust: Path | None) -> Iterator[tuple[str, bool | None, str]]:
+    """(name, whether the authority is trusted, why) of each timestamp of the memo: of its signature, of its plan."""
+    pinned, unreadable = pinned_by(trust)
+    of_plan = None
+    if opened.statement is not None:
+        of_plan = timestamps.of_plan(opened.folder / HISTORY_FOLDER, opened.statement.predicate["plan"])
+    for name, stamp in (("timestamp of the signature", opened.pdf.stamp), ("timestamp of the plan", of_plan)):
+        if stamp is None:
+            continue
+        known = authority(stamp, pinned)
+        if known is None:
+            yield name, False, stamp.problem or "it does not hold"
+        else:
+            known = unreadable or known
+            yield name, known.known, f"{stamp.at}, by {known.words}" if known is not unreadable else known.words
 
 
 def _moment(signature: Signature, made: datetime, number: int) -> datetime:

@@ -91,6 +91,20 @@ def _associated_once(_document: Any, pdf: Any) -> None:
         pdf.catalog["AF"][:] = list(found)
 
 
+def drawn_by(generator: str) -> str:
+    """`generator` with the libraries that a PDF's bytes depend on: PDFs of the same libraries can be compared."""
+    import zlib
+    from importlib.metadata import version
+
+    from weasyprint.text.ffi import pango
+
+    number = pango.pango_version()  # 15012 is 1.50.12
+    text = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    names = ("weasyprint", "pydyf", "fonttools")
+    parts = [*(f"{n} {version(n)}" for n in names), f"Pango {text}", f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]
+    return f"{generator} ({', '.join(parts)})"
+
+
 def write_pdf(
     html: str,
     *,
@@ -125,6 +139,7 @@ def write_pdf(
     ]
     document = _laid_out(html, resources or {}, refused)
     known = {k: v for k, v in vars(document.metadata).items() if k != "attachments"}
+    known["generator"] = drawn_by(document.metadata.generator or "torchspec")
     document.metadata = BothStandards(**known)
     with _listening(lacking):
         made = document.write_pdf(

@@ -157,6 +157,9 @@ def _about(name: str) -> str:
         "memo.json": "The memo's words and figures as data",
         "plan.json": "The plan that was run",
         "verdict.json": "Every judgement, unrounded",
+        "lock.json": "What was compiled, from which commit",
+        "registration.json": "Whether the limits came first",
+        "ledger.jsonl": "The evidence, record by record",
     }
     return known.get(name, name)
 

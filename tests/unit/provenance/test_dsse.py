@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -123,3 +124,14 @@ def test_loose_base64_is_refused(key: SigningKey) -> None:
     assert base64.b64decode(loose) == payload
     with pytest.raises(dsse.EnvelopeError):
         dsse.parse(data.replace(tight, loose))
+
+
+def test_a_certificate_with_a_key_that_nobody_knows_holds_nothing(tmp_path: Path) -> None:
+    """Its key has an algorithm that no library here has: found to hold nothing, not a traceback."""
+    key = make_key(tmp_path / "keys")
+    made = dsse.sign(b"{}", key)
+    der, algorithm = key.certificate.public_bytes(Encoding.DER), bytes.fromhex("2a8648ce3d0201")
+    assert der.count(algorithm) == 1
+    strange = x509.load_der_x509_certificate(der.replace(algorithm, bytes.fromhex("2a8648ce420201")))
+    assert dsse.holds(b"{}", made)
+    assert not dsse.holds(b"{}", dsse.Signature(made.sig, strange))

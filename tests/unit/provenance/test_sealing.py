@@ -19,7 +19,7 @@ from pypdf import PdfReader
 from torchspec import ledger, pipeline, pipeline_run, pipeline_seal
 from torchspec.core.diagnostics import Diagnostic
 from torchspec.pipeline import Compiled
-from torchspec.provenance import bundle, pades
+from torchspec.provenance import bundle, pades, pdf_inside
 from torchspec.provenance.verify import VerifyReport, verify
 
 Done = tuple[Path, tuple[Diagnostic, ...]]
@@ -142,7 +142,43 @@ def test_a_torn_tail_is_nowhere_in_the_memo(sealed: Done) -> None:
     assert b"half a rec" not in copied
     attached = PdfReader(io.BytesIO((folder / "memo.pdf").read_bytes())).attachments
     assert attached["ledger.jsonl"] == [copied]
-    assert attached["plan.json"] == [(folder / "plan.json").read_bytes()]
+    assert sorted(attached) == [
+        *("ledger.jsonl", "lock.json", "memo.json"),
+        *("plan.json", "registration.json", "verdict.json"),
+    ]
+    for name in set(attached) - {"ledger.jsonl"}:
+        assert attached[name] == [(folder / name).read_bytes()]
+
+
+def test_the_pdf_alone_verifies_down_to_its_words(made: Made, sealed: Done, tmp_path: Path) -> None:
+    """By mail, without its folder: the team's logo is on its pages, so they cannot be drawn again without it."""
+    alone = Path(shutil.copyfile(sealed[0] / "memo.pdf", tmp_path / "memo.pdf"))
+    report = verify(alone, repo=made.root, rejudge=pipeline_seal.rejudge, rerender=pipeline_seal.rerender)
+    assert report.ok, [c for c in report.checks if c.ok is False]
+    assert (report.intact, report.registered) == (True, True), report.words
+    assert {c.name for c in report.checks if c.ok} >= {"rejudged", "rerendered", "ledger", "commit"}
+    said = " ".join(report.words)
+    assert "Not looked at: the RFC 3161 timestamp of the plan" in said
+    assert "Not proven: that the pages show the words" in said
+
+
+def test_pages_that_say_something_else_are_found(made: Made, tmp_path: Path) -> None:
+    """Whoever holds the key can sign other pages than the evidence gives; drawing them again shows it."""
+    done = pipeline_seal.seal(made.compiled, made.judged, key=made.key)
+    assert done.value is not None, done.diagnostics
+    memo = shutil.copytree(done.value.folder, tmp_path / done.value.folder.name)
+    report = looked(memo)
+    assert report.ok, [c for c in report.checks if c.ok is False]
+    assert "cannot be compared" not in next(c for c in report.checks if c.name == "rerendered").reason
+    drawn = pipeline_seal.rerender(memo)
+    assert (memo / "memo.json").read_bytes() == drawn["memo.json"]
+    assert (memo / "memo.pdf").read_bytes().startswith(drawn["memo.pdf"])
+    assert "zlib " in pdf_inside.drawn_by(drawn["memo.pdf"])
+    other = drawn | {"memo.pdf": drawn["memo.pdf"].replace(b"%\xf0", b"%\xf1", 1)}
+    assert other != drawn
+    found = verify(memo, rerender=lambda folder: other).first_failure
+    assert found is not None
+    assert (found.name, found.reason.split(" does not")[0]) == ("rerendered", "memo.pdf")
 
 
 def test_the_signature_is_seen_and_stamped(sealed: Done) -> None:

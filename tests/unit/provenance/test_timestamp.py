@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from authority import MOMENT, make_authority, serving
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from memos import Project, make_project, run_git, small_pdf
 
-from torchspec.provenance import pades, timestamp
-from torchspec.provenance.verify import verify
+from torchspec.provenance import pades, timestamp, trust
+from torchspec.provenance.verify import VerifyReport, verify
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +134,47 @@ def test_a_tag_that_was_moved_is_named(project: Project) -> None:
     assert report.intact
     assert report.registered is False
     assert "signed tag registered" in report.words[2]
+
+
+def test_whether_the_authority_is_known_is_said_apart(project: Project, tmp_path: Path) -> None:
+    """A token that holds says when; only the reader's trust file says whether to believe it."""
+    locked, authority = project.compile(), make_authority(tmp_path / "authority", datetime.now(UTC))
+    with serving(authority) as url:
+        stamp(project, url)
+        project.run(locked)
+        memo = project.seal(locked, timestamper=timestamp.client(url))
+    own = project.key.certificate.public_bytes(Encoding.PEM)
+    known = x509.load_der_x509_certificate(authority.tsa_cert.dump()).public_bytes(Encoding.PEM)
+
+    def asked(pem: bytes | None) -> tuple[list[bool | None], VerifyReport]:
+        trust = None if pem is None else tmp_path / "trust.pem"
+        if trust:
+            trust.write_bytes(pem or b"")
+        report = verify(memo, trust=trust)
+        return [c.ok for c in report.checks if c.group == "timestamp"], report
+
+    for pem, ok, words in (
+        (None, None, "no trust file was given, so its time is a claim"),
+        (own, None, "nobody in your trust file vouches for it, so its time is a claim"),
+        (own + known, True, "its certificate is in your trust file"),
+    ):
+        found, report = asked(pem)
+        assert found == [ok, ok]
+        assert report.ok, "an authority that nobody knows breaks nothing"
+        told = [w for w in report.words if w.startswith("Timestamp of the ")]
+        assert [words in w for w in told] == [True, True], told
+        assert [t["ok"] for t in report.to_json()["timestamps"]] == [ok, ok]
+    assert asked(b"no certificate")[0] == [False, False]
+
+
+def test_a_signer_is_no_authority_and_an_authority_has_dates(tmp_path: Path) -> None:
+    """A pinned colleague cannot stamp their own work; a time outside of the certificate's dates is not believed."""
+    for stamps, moment, known, words in (
+        (True, MOMENT, True, "its certificate is in your trust file"),
+        (False, MOMENT, None, "not made for timestamps"),
+        (True, datetime(2010, 1, 1, tzinfo=UTC), False, "outside the dates"),
+    ):
+        made = make_authority(tmp_path / f"{stamps}{moment.year}", moment, stamps=stamps)
+        certificate = x509.load_der_x509_certificate(made.tsa_cert.dump())
+        found = trust.assess_authority(certificate, (), (certificate,), moment)
+        assert (found.known, words in found.words) == (known, True), found.words

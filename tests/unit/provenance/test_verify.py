@@ -138,7 +138,7 @@ def test_later_work_on_the_spec_does_not_touch_a_sealed_memo(project: Project, m
 
 def test_what_is_no_memo_is_said(tmp_path: Path) -> None:
     (tmp_path / "memo.pdf").write_bytes(b"%PDF")
-    assert "name the memo's folder" in verify(tmp_path / "memo.pdf").words[0]
+    assert "name a memo's folder" in verify(tmp_path / "memo.pdf").words[0]
     for path in (tmp_path, tmp_path / "gone"):
         report = verify(path)
         assert not report.ok

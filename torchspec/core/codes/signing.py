@@ -145,4 +145,27 @@ TABLE: tuple[Code, ...] = (
         'asks "能移动吗?" on a machine without a Chinese font',
         "apt-get install fonts-noto-cjk; torchspec memo",
     ),
+    Code(
+        "TS827",
+        "Sigstore is not installed",
+        "Signatures of Sigstore are made and looked at by the sigstore package, which is an optional extra.",
+        "torchspec cosign out/quickstart/memo/latest --sigstore, without the package",
+        "pip install 'torchspec[sigstore]'",
+    ),
+    Code(
+        "TS828",
+        "nobody to sign as",
+        "A Sigstore signature is made by an identity: a token in SIGSTORE_ID_TOKEN, a job of a known CI service, or a "
+        "person who signs in with a browser.",
+        "torchspec cosign out/quickstart/memo/latest --sigstore, in a job without a token",
+        "SIGSTORE_ID_TOKEN=$(cat token) torchspec cosign out/quickstart/memo/latest --sigstore",
+    ),
+    Code(
+        "TS829",
+        "no Sigstore signature was given",
+        "Sigstore's services could not be reached, refused the identity, or answered something that does not hold. "
+        "Nothing was written.",
+        "torchspec cosign out/quickstart/memo/latest --sigstore, without a network",
+        "torchspec cosign out/quickstart/memo/latest --key reviewer.key.pem",
+    ),
 )
