@@ -161,17 +161,17 @@ class Pool:
             calls, samples = self.shapes[work]
             rounds: dict[float, list[dict[str, Any]]] = {ratio: [] for ratio in held}
             for _ in range(self.rounds):
-                wanted = ["a", "b", "planted"] if plants else ["a", "b"]
-                self.random.shuffle(wanted)
-                taken: dict[str, list[list[float]]] = {}
-                for block in wanted:
-                    worker = a if block == "a" else b
-                    asked = {"calls": calls, "samples": samples, "plants": plants if block == "planted" else []}
-                    taken[block] = worker.ask("block", LIMIT_S, name="x", **asked)["ns"]
-                    timed += sum(taken[block][-1]) * calls * 1e-9
-                rounds[0.0].append({"a_ns": taken["a"][0], "b_ns": taken["b"][0]})
-                for ratio, times in zip(plants, taken.get("planted", []), strict=True):
-                    rounds[ratio].append({"a_ns": taken["a"][0], "b_ns": times})
+                turns: list[list[float]] = [[], plants] if plants else [[]]
+                self.random.shuffle(turns)
+                for wanted in turns:  # a and b equally often, as where versions are compared
+                    taken: dict[str, list[list[float]]] = {}
+                    for name in self.random.choice(("ab", "ba")):
+                        worker = a if name == "a" else b
+                        asked = {"calls": calls, "samples": samples, "plants": wanted if name == "b" else []}
+                        taken[name] = worker.ask("block", LIMIT_S, name="x", **asked)["ns"]
+                        timed += sum(taken[name][-1]) * calls * 1e-9
+                    for ratio, times in zip(wanted or [0.0], taken["b"], strict=True):
+                        rounds[ratio].append({"a_ns": taken["a"][0], "b_ns": times})
             for ratio, part in rounds.items():
                 held[ratio].append(part)
         for worker in (a, b):

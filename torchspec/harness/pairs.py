@@ -409,7 +409,8 @@ class Pairs:
             self.run.ledger.sync()
 
     def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
-        """Rounds of a block of a, one of b, and one of b with planted work, in random order."""
+        """Rounds of a block of each side, plain, and of a block of each side with planted work in b's: both turns as
+        when versions are compared. Were b asked more often than a, it would look faster by what a switch costs."""
         if build:
             self._lay_out(sides, one)
             sides.both("warm", {"name": "a", "again": True}, {"name": "b", "again": True})
@@ -417,20 +418,17 @@ class Pairs:
         same: list[Any] = []
         planted: dict[float, list[Any]] = {plant: [] for plant in plants}
         for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
-            blocks = ["a", "b", "planted"] if plants else ["a", "b"]
-            self.random.shuffle(blocks)
-            taken = {
-                block: self._block(
-                    sides, one, "a" if block == "a" else "b", plants if block == "planted" else [], preempted
-                )
-                for block in blocks
-            }
-            first = blocks.index("a")
-            order = "ab" if first < blocks.index("b") else "ba"
-            same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})
-            order = "ab" if plants and first < blocks.index("planted") else "ba"
-            for plant, times in zip(plants, taken.get("planted", []), strict=True):
-                planted[plant].append({"order": order, "a_ns": taken["a"][0], "b_ns": times})
+            turns: list[list[float]] = [[], plants] if plants else [[]]
+            self.random.shuffle(turns)
+            for asked in turns:
+                order = self.random.choice(("ab", "ba"))
+                taken = {name: self._block(sides, one, name, asked if name == "b" else [], preempted) for name in order}
+                rounds = [{"order": order, "a_ns": taken["a"][0], "b_ns": times} for times in taken["b"]]
+                if asked:
+                    for plant, found in zip(asked, rounds, strict=True):
+                        planted[plant].append(found)
+                else:
+                    same += rounds
         self._record(one, "same", pair, build, sides.names, same, preempted, None)
         for plant, rounds in planted.items():
             self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant)
