@@ -26,7 +26,7 @@ from torchspec.bench import plan as plans
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, rates
 from torchspec.harness.environ import cpu_model, usable_cores
-from torchspec.harness.pairs import CONTROL_PAIRS
+from torchspec.harness.run import CONTROL_PAIRS
 
 TAIL = 12  # one call in twelve takes three times as long
 ALONE = "as the machine was"

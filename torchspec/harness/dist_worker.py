@@ -245,6 +245,7 @@ class RankRun(Run):
     planted_faults: ClassVar[dict[str, list[dict[str, Any]]]] = {}
 
     keeps_spares = False
+    control_pairs = 2  # a pair is a launcher and its ranks for each rank count and side
 
     #: The rank counts of what is still to be timed, once that is known.
     settled: list[int] | None = None

@@ -25,7 +25,7 @@ from .embedded import Embedded
 from .environ import host, normal_name
 from .fresh import CellOver, FreshCell
 from .needs import Comparison, Needs
-from .pairs import CONTROL_PAIRS, Pairs
+from .pairs import Pairs
 from .past import Past
 from .progress import Estimate, Progress
 from .rehearsal import Rehearsal
@@ -222,7 +222,7 @@ class Driver:
         """How much there is to do, in units of a fresh process of both sides."""
         needs = [Needs(self.embedded, cell, self.candidate) for cell in open_cells]
         timed = sum(bool(one.comparisons) for one in needs)
-        pairs = CONTROL_PAIRS + int(self.embedded.budget["min_pairs"])
+        pairs = self.run.control_pairs + int(self.embedded.budget["min_pairs"])
         return sum(one.processes for one in needs) + (pair_weight(timed) * pairs if timed else 0.0)
 
     def _one_cell(self, cell: str) -> list[Comparison]:

@@ -18,12 +18,17 @@ from .past import Past, figure_key
 from .progress import Progress
 from .supervise import Unable, Worker, WorkerFailed, child_failed
 
+#: Pairs of controls where a pair is two processes.
+CONTROL_PAIRS = 3
+
 
 class Run:
     """What all stages of a run share."""
 
     #: Whether the next pair's workers may be started while a pair is timed: not where the work takes every core.
     keeps_spares = True
+    #: Pairs of controls, more where what they plant is not seen by then.
+    control_pairs = CONTROL_PAIRS
 
     def __init__(
         self, embedded: Embedded, ledger: Ledger, past: Past, folder: Path, harness: Path, candidate: str,

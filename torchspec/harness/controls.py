@@ -1,0 +1,163 @@
+"""The controls of timing: pairs of the baseline against itself, plain and with planted extra work.
+
+They show whether this machine could see a change at all, and give the spread between equal pairs. Must not compare
+versions.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .measure import FEWEST_ROUNDS
+from .run import noise_between, noise_now
+from .sequential import decide, series, spread_of_equals
+from .sides import Sides, Timed, pair_weight, planted_change
+from .supervise import Unable, WorkerFailed
+from .timer import PairTimer
+
+FEWEST_CONTROL_PAIRS = 2
+#: The share of a cell's time that its controls may take.
+CONTROL_SHARE = 0.5
+#: However slow a step is, a control's pair has this many rounds.
+FEWEST_CONTROL_ROUNDS = 2
+
+
+class Controls(PairTimer):
+    """The controls of a list of comparisons."""
+
+    def take_controls(self, timed: list[Timed]) -> None:
+        """The baseline against itself and with planted work, until the planted work is seen or the time is over."""
+        for one in timed:
+            one.spent_s = 0.0
+        while True:
+            active = [one for one in timed if self._control_wants_more(one)]
+            if not active:
+                break
+            self.run.progress.event("doing", what=f"controls of {len(active)} cells", side="baseline")
+            self.control_pair(active)
+        for one in timed:
+            self._conclude_control(one)
+
+    def control_pair(self, active: list[Timed]) -> None:
+        """One pair of workers of the baseline, in which each of these cells has its turn."""
+        before = noise_now()
+        sides: Sides | None = None
+        try:
+            ahead = self._after_control(active)
+            for one in sorted(active, key=lambda one: not one.tail):
+                sides = self._ready(sides, "baseline", "baseline", "control", one)
+                if sides is not None and ahead is not None and not one.tail:
+                    self.spares.prepare(ahead, sides.cores)
+                if sides is not None and not self._control_turn(sides, one):
+                    sides.close()
+                    sides = None
+        finally:
+            if sides is not None:
+                sides.close()
+        self.run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
+        self.estimate.done(pair_weight(len(active)))
+
+    def _after_control(self, active: list[Timed]) -> tuple[str, str] | None:
+        """The sides of the pair after this pair of controls; None: there is none."""
+        taken = [len(self.run.past.pairs(one.cell, one.against, "same")) + 1 for one in active]
+        return "baseline", "baseline" if min(taken) < self.run.control_pairs else self.run.candidate
+
+    def _plants(self, one: Timed) -> dict[str, float]:
+        """{metric: ratio to plant}."""
+        wanted = {gate["metric"]: planted_change(gate) for gate in one.comparison.gates}
+        return {metric: ratio for metric, ratio in wanted.items() if ratio is not None}
+
+    def _control_wants_more(self, one: Timed) -> bool:
+        plants = self._plants(one)
+        done = all((one.cell, metric, "planted") in self.run.past.controls for metric in plants)
+        if one.over is not None or self.run.out_of_time() or done:
+            return False
+        pairs = len(self.run.past.pairs(one.cell, one.against, "same"))
+        in_time = one.spent_s < float(self.budget["cell_s"]) * CONTROL_SHARE
+        if pairs < self.run.control_pairs:
+            return in_time or pairs < FEWEST_CONTROL_PAIRS
+        return in_time and pairs < int(self.budget["max_pairs"]) and not self._planted_seen(one)
+
+    def _planted_seen(self, one: Timed) -> bool:
+        """Whether the stopping rule calls every planted regression a failure candidate."""
+        plants = self._plants(one)
+        for gate in one.comparison.gates:
+            plant = plants.get(gate["metric"])
+            if plant is None:
+                continue
+            held = self.run.past.pairs(one.cell, one.against, "planted", plant)
+            found = series(gate["metric"], gate["limit"], held)
+            if found is None:
+                continue
+            estimates, tau, direction = found
+            most = int(self.budget["max_pairs"])
+            if decide(estimates, tau, direction, min_pairs=self.run.control_pairs, max_pairs=most) != "fail-candidate":
+                return False
+        return True
+
+    def _control_turn(self, sides: Sides, one: Timed) -> bool:
+        begin = time.monotonic()
+        pair = self.run.past.next_pair(one.cell, one.against, "same")
+        try:
+            self._open(sides, one)
+            plants = sorted(set(self._plants(one).values()))
+            for build in range(one.builds):
+                self._control_build(sides, one, pair, build, plants)
+            sides.both("close", {"name": "a"}, {"name": "b"})
+            return True
+        except Unable as reason:
+            one.over = str(reason)
+            return True
+        except WorkerFailed as failure:
+            self._note_failure(one, failure, sides)
+            return False
+        finally:
+            one.spent_s += time.monotonic() - begin
+            self.run.ledger.sync()
+
+    def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
+        """Rounds of a block of each side, plain, and of a block of each side with planted work in b's: both turns as
+        when versions are compared. Were b asked more often than a, it would look faster by what a switch costs."""
+        if build:
+            self._lay_out(sides, one)
+            sides.both("warm", {"name": "a", "again": True}, {"name": "b", "again": True})
+        preempted = {"a": 0, "b": 0}
+        same: list[Any] = []
+        planted: dict[float, list[Any]] = {plant: [] for plant in plants}
+        for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
+            turns: list[list[float]] = [[], plants] if plants else [[]]
+            self.random.shuffle(turns)
+            for asked in turns:
+                order = self.random.choice(("ab", "ba"))
+                taken = {name: self._block(sides, one, name, asked if name == "b" else [], preempted) for name in order}
+                rounds = [{"order": order, "a_ns": taken["a"][0], "b_ns": times} for times in taken["b"]]
+                if asked:
+                    for plant, found in zip(asked, rounds, strict=True):
+                        planted[plant].append(found)
+                else:
+                    same += rounds
+        self._record(one, "same", pair, build, sides.names, same, preempted, None)
+        for plant, rounds in planted.items():
+            self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant)
+
+    def _conclude_control(self, one: Timed) -> None:
+        """Writes what the judge needs to hold the controls, and keeps the spread between equal pairs."""
+        past = self.run.past
+        plants = self._plants(one)
+        for gate in one.comparison.gates:
+            plant = plants.get(gate["metric"])
+            if plant is None:
+                continue
+            metric = gate["metric"]
+            for what, ratio in (("same", None), ("planted", plant)):
+                seqs = past.seqs(one.cell, one.against, what, ratio)
+                if (one.cell, metric, what) not in past.controls:
+                    error = None if seqs else (one.over or "no control could be measured in the time there was")
+                    body = {"cell": one.cell, "candidate": self.run.candidate, "metric": metric, "what": what}
+                    self.run.write("control", {**body, "planted": ratio, "timing": seqs, "error": error})
+            found = series(metric, gate["limit"], past.pairs(one.cell, one.against, "same"))
+            equals = found[0] if found is not None else []
+            known = spread_of_equals(equals, self.run.calibration.get((one.cell, metric)))
+            if known is not None:
+                one.spreads[metric] = known
