@@ -123,7 +123,7 @@ def measure(context: Context, bound: Bound | None) -> dict[str, Any]:
         low, high = inner["pairs"][0].one(0), inner["pairs"][0].one(1)
         if low is not None and high is not None and isinstance(low.number, int) and isinstance(high.number, int):
             if not 2 <= low.number <= high.number <= 10000:
-                context.say("TS308", "`pairs` go from at least 2 to no fewer", low.span, "for example: pairs 3 to 8")
+                context.say("TS308", "`pairs` go from at least 2 to no fewer", low.span, "for example: pairs 2 to 8")
             made["min_pairs"], made["max_pairs"] = low.number, high.number
     value = inner["malloc"][0].one() if "malloc" in inner else None
     if value is not None:

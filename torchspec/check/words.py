@@ -348,14 +348,14 @@ WORDS: dict[str, tuple[Row, ...]] = {
         Row("manual", "a step by hand: it fails the rehearsal", (_s("a step"),), repeat=True),
     ),
     "measure": (
-        Row("cell", "time for one cell", (Slot("quantity", "a time"),), example="cell 60 s"),
-        Row("run", "time for a whole run", (Slot("quantity", "a time"),), example="run 1 h"),
-        Row("pairs", "pairs of fresh workers", (Slot("count", "at least"), Slot("count", "at most", mark="to"))),
-        Row("builds", "rebuilds in a pair", (Slot("count", "a number"),), example="builds 4"),
-        Row("rounds", "rounds in a build", (Slot("count", "a number"),), example="rounds 10"),
-        Row("block", "length of a block", (Slot("quantity", "a time"),), example="block 10 ms"),
-        Row("timeout", "for one request to a worker", (Slot("quantity", "a time"),), example="timeout 600 s"),
-        Row("malloc", "tuned or default", (_n("tuned or default"),), example="malloc default"),
+        Row("cell", "time for one cell (60 s unless said)", (Slot("quantity", "a time"),), example="cell 60 s"),
+        Row("run", "time for a whole run (1 h)", (Slot("quantity", "a time"),), example="run 1 h"),
+        Row("pairs", "pairs of fresh workers (2 to 8)", (Slot("count", "at least"), Slot("count", "at most", mark="to"))),
+        Row("builds", "rebuilds in a pair (6)", (Slot("count", "a number"),), example="builds 6"),
+        Row("rounds", "rounds in a build (10)", (Slot("count", "a number"),), example="rounds 10"),
+        Row("block", "length of a block (10 ms)", (Slot("quantity", "a time"),), example="block 10 ms"),
+        Row("timeout", "for one request to a worker (600 s)", (Slot("quantity", "a time"),), example="timeout 600 s"),
+        Row("malloc", "tuned or default (tuned)", (_n("tuned or default"),), example="malloc default"),
     ),
 }
 

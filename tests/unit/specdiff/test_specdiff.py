@@ -207,7 +207,7 @@ CASES: dict[str, tuple[Callable[[Plan], Plan], str, str, str]] = {
     ),
     "budget": (
         lambda p: replace(p, budget=replace(p.budget, max_pairs=4)),
-        "budget", "neutral", "measuring, pairs: 3 to 4, before 3 to 8",
+        "budget", "neutral", "measuring, pairs: 2 to 4, before 2 to 8",
     ),
 }  # fmt: skip
 
