@@ -14,7 +14,7 @@ from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import DECISION_RANK, SEVERITY, capital, decision_mark, metric_name, outcome_mark
 
 FULL_MATRIX = 40  # cells on page one; beyond it, rows that hold something other than pass
-MOST_ROWS = 8
+MOST_ROWS = 12
 FOLDED_ROWS = 5  # of a folded matrix
 COUNTED = 400  # places from which page one counts instead of listing
 WORST_SHOWN = 10

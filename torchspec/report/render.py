@@ -37,6 +37,7 @@ DENSITIES = (
     "dense",
     "dense denser",
     "dense denser densest",
+    "dense denser densest packed",
 )  # page one holds on one page at the first of these that fits
 MOST_PRINTED = 300  # rows of one table in the PDF; the rest is in the attached data
 FONTS = (

@@ -614,26 +614,34 @@ def scaled(workloads: int, backends: tuple[str, ...] = BACKENDS) -> tuple[Plan, 
     return p, decided(p, tuple(judgements))
 
 
-def twice() -> tuple[Plan, Verdict]:
-    """The quickstart with two candidates, of which the second fails nothing: the most that page one has to hold."""
-    one = verdict()
-    p = replace(plan(), candidates=(*plan().candidates, Side("candidate-2", "candidate", "2.15.0", None, None)))
-    second = []
-    for j in one.judgements:
-        if j.outcome == "fail":
-            j = replace(j, outcome="pass", contribution="adopt", rule=RULES["pass"])
-        second.append(replace(j, candidate="candidate-2"))
-    two = decided(p, tuple(second), "candidate-2")
-    both = replace(
-        one,
-        judgements=one.judgements + two.judgements,
-        rows=one.rows + two.rows,
-        fleet=one.fleet + two.fleet,
-        rehearsals=one.rehearsals | two.rehearsals,
-        claims=one.claims | two.claims,
-        controls=one.controls + two.controls,
-    )
+def several(*versions: str) -> tuple[Plan, Verdict]:
+    """The quickstart with more candidates, of which every second fails nothing: the most that page one has to hold."""
+    one = both = verdict()
+    p = plan()
+    for number, version in enumerate(versions, start=2):
+        name = f"candidate-{number}"
+        p = replace(p, candidates=(*p.candidates, Side(name, "candidate", version, None, None)))
+        judged = []
+        for j in one.judgements:
+            if j.outcome == "fail" and number % 2 == 0:
+                j = replace(j, outcome="pass", contribution="adopt", rule=RULES["pass"])
+            judged.append(replace(j, candidate=name))
+        more = decided(p, tuple(judged), name)
+        both = replace(
+            both,
+            judgements=both.judgements + more.judgements,
+            rows=both.rows + more.rows,
+            fleet=both.fleet + more.fleet,
+            rehearsals=both.rehearsals | more.rehearsals,
+            claims=both.claims | more.claims,
+            controls=both.controls + more.controls,
+        )
     return p, both
+
+
+def twice() -> tuple[Plan, Verdict]:
+    """Two candidates."""
+    return several("2.15.0")
 
 
 EVIL = (

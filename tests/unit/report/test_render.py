@@ -403,6 +403,25 @@ def test_page_one_holds_for_many_places_and_two_candidates(invented: ModuleType)
         assert squeezed(memo.sections[0].heading) in squeezed(sheets[1].extract_text())
 
 
+@pytest.mark.parametrize("what", ["three candidates", "ten by three"])
+def test_page_one_shows_every_place_of_ten_by_three_and_of_three_candidates(invented: ModuleType, what: str) -> None:
+    """No place is folded away, and everything that page one owes holds on one page."""
+    from torchspec.report.pdf import pages
+    from torchspec.report.view import view
+
+    three = what == "three candidates"
+    plan, verdict = (
+        invented.several("2.15.0", "2.16.0.dev20261120") if three else invented.scaled(10, ("cpu", "cuda", "mps"))
+    )
+    memo = view(plan, verdict, **invented.arguments(lock=invented.lock(plan), records=[]))
+    shown = [row for table in memo.matrices for row in table.rows if row.kind == "row"]
+    assert len(shown) == (3 * 3 if three else 10)
+    assert all(cell.mark and cell.decision for row in shown for cell in row.cells[1:])
+    fonts = render.packaged_fonts()
+    held = [pages(render.html_of(memo, paged=True, density=d, alone=True), fonts) for d in render.DENSITIES]
+    assert held[-1] == 1, held
+
+
 # ---- colours
 
 
