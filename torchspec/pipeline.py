@@ -100,7 +100,7 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
     from torchspec import catalog
     from torchspec.core.canon import digest
     from torchspec.core.files import pretty, write_whole
-    from torchspec.emit import bundle
+    from torchspec.emit import bundle, plugin_work
     from torchspec.emit import verify as emitted
     from torchspec.model.codec import schema_errors, to_json
     from torchspec.provenance import git, terms
@@ -119,7 +119,17 @@ def compile_spec(spec: Path, out: Path, params: Mapping[str, str]) -> CompileOut
     if wrong:
         raise AssertionError(f"a plan of ours breaks its schema at {wrong[0][0]}: {wrong[0][1]}")
     tables = catalog.load()
-    harness = bundle.emit(plan, tables.works)
+    kinds = [workload.kind for workload in plan.workloads]
+    faults = plugin_work.problems(tables.works, kinds)
+    if faults:
+        return stop(*faults)
+    try:
+        harness = bundle.emit(plan, tables.works)
+    except bundle.BundleError as error:
+        fault = plugin_work.clash(error, tables.works, kinds)
+        if fault is None:
+            raise
+        return stop(fault)
     for backend, text in harness.items():
         problems = emitted.problems(text)
         if problems:

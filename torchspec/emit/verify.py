@@ -16,7 +16,8 @@ FLOOR = (3, 10)
 LOOKED_FOR = frozenset({"torchcomms"})
 
 
-def _roots(node: ast.AST) -> list[str]:
+def imported_roots(node: ast.AST) -> list[str]:
+    """The first names of what an import statement imports; "." for a module of the harness."""
     if isinstance(node, ast.Import):
         return [alias.name.split(".")[0] for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -38,7 +39,7 @@ def problems(source: str, allowed: Iterable[str] = ()) -> list[str]:
     found: list[tuple[int, str]] = []
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
-        for root in _roots(node):
+        for root in imported_roots(node):
             if root not in known:
                 found.append((node.lineno, f"imports {root}, which is neither torch nor the standard library"))  # type: ignore[attr-defined]
             if root == "torch" and id(node) in top:

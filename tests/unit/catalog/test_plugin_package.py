@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,44 @@ def test_the_kind_goes_from_the_package_into_plan_harness_and_lock(installed: Pa
     harness = (tmp_path / "out/norms/harness/cpu.py").read_text()
     assert "class RmsNorm(Work):" in harness
     assert "norms" in json.loads((tmp_path / "out/norms/lock.json").read_text())["plugins"]
+
+
+FAULTS: list[tuple[str, str, str, int, str]] = [
+    # what, from, to, the line that is named, words of the reason
+    (
+        "torch at the top",
+        "from .work import Work",
+        "import torch\nfrom .work import Work",
+        7,
+        "imports torch at the top",
+    ),
+    ("a package", "from .work import Work", "import requests\nfrom .work import Work", 7, "it imports requests"),
+    ("a module that is none", "from .work import", "from .works import", 1, "no harness module `works`"),
+    ("an `if`", "class RmsNorm", "if 1:\n    pass\n\n\nclass RmsNorm", 10, "no statement `if` at the top level"),
+    ("no Python", "class RmsNorm(Work):", "class RmsNorm(Work:", 10, "Python 3.10"),
+    ("another kind", 'kind = "rms_norm"', 'kind = "norm"', 1, 'no class in it says `kind = "rms_norm"`'),
+    ("a name that is taken", "class RmsNorm", "class Run", 1, "both define Run"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "words"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_fault_in_the_package_s_file_is_its_author_s(
+    installed: Path, tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(installed, site)
+    file = site / "torchspec_norms" / "work_rms_norm.py"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    (tmp_path / "norms.tspec").write_text(SPEC)
+    given = torchspec("compile", "norms.tspec", "--out", "out", "--format", "json", cwd=tmp_path, packages=[site])
+    assert given.returncode == 3, given.stdout + given.stderr
+    assert not (tmp_path / "out").exists()
+    (found,) = [d for d in json.loads(given.stdout)["diagnostics"] if d["code"] == "TS903"]
+    assert words in found["message"]
+    assert found["span"]["file"].endswith("work_rms_norm.py")
+    assert found["span"]["line"] == line
 
 
 @pytest.mark.torch

@@ -17,4 +17,13 @@ TABLE: tuple[Code, ...] = (
         "Rows of a plugin go through the same checks as the catalog's own: sound values, a harness file for each kind "
         "of work, and no name that is taken.",
     ),
+    Code(
+        "TS903",
+        "a plugin's harness file breaks a rule",
+        "A plugin's file of work is joined with the harness into one file that runs with the standard library and "
+        "torch alone, on Python 3.10 and later. So it imports torch inside its methods, other modules of the harness "
+        "at the top, nothing else, and defines no name that the harness has.",
+        'import torch\n\nclass Norm(Work):\n    kind = "norm"',
+        'from .work import Work\n\nclass Norm(Work):\n    kind = "norm"',
+    ),
 )
