@@ -258,7 +258,11 @@ def _contradiction(files: list[File]) -> Diagnostic | None:
             message = f"`{file.path}` is grouped by {file.told.grouped_by}, `{first.path}` by {first.told.grouped_by}"
             return Diagnostic("TS745", message, whole(file.path), hint="group all files alike")
     held: dict[tuple[str, str, str], list[tuple[float, float, File, int]]] = {}
+    rates: dict[str, str] = {}
     for file, index, sample, since, until in _windows(files):
+        if "/" in sample.unit and rates.setdefault(sample.metric, sample.unit) != sample.unit:
+            message = f"{sample.metric} is in {sample.unit} here and in {rates[sample.metric]} before"
+            return Diagnostic("TS744", message, file.at(index), hint="count one thing in all files")
         held.setdefault((sample.metric, sample.side, sample.group), []).append((since, until, file, index))
     for (metric, side, group), own in held.items():
         own.sort(key=lambda one: one[:2])

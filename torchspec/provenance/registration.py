@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +51,22 @@ def runs_of(records: Iterable[Record]) -> tuple[RunSeen, ...]:
         if record.kind == "run.start":
             starts.setdefault(record.run, record)
         elif record.kind in EVIDENCE:
+            start = starts.get(record.run)
+            if start is not None and start.body.get("canary"):  # figures were there to be seen before they came here
+                served = _served(record)
+                evidence[record.run] = min(evidence.get(record.run, served), served)
             evidence.setdefault(record.run, record.time.replace("+00:00", "Z"))
     return tuple(_seen(start, evidence.get(run)) for run, start in starts.items())
+
+
+def _served(record: Record) -> str:
+    """When the window of a canary's figure began, in UTC; the record's own time where it does not say."""
+    since = (record.body.get("detail") or {}).get("since")
+    try:
+        moment = datetime.fromisoformat(str(since)).astimezone(UTC)
+    except ValueError:
+        return record.time.replace("+00:00", "Z")
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _seen(start: Record, evidence: str | None) -> RunSeen:

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from canaries import SPEC, hour, sample, samples, told, write
+from memos import run_git
 
 from torchspec import catalog, pipeline, pipeline_canary, pipeline_run
 from torchspec.core.diagnostics import Diagnostic
@@ -232,6 +233,35 @@ def test_files_that_are_not_grouped_alike(compiled: Compiled) -> None:
     more = [sample("error.rate", "candidate", 7, 0.1)]
     put(compiled, told(compiled.plan_digest, more, grouped_by="hosts"), "b.json")
     assert [d.code for d in taken(compiled)[1]] == ["TS745"]
+
+
+def test_rates_count_one_thing(compiled: Compiled) -> None:
+    rates = [sample("throughput", s, n, 40.0, unit="tokens/s") for n in range(6) for s in ("baseline", "candidate")]
+    put(compiled, told(compiled.plan_digest, samples(6) + rates))
+    assert taken(compiled)[1] == ()
+    rates[-1]["unit"] = "requests/s"
+    put(compiled, told(compiled.plan_digest, samples(6) + rates))
+    (one,) = taken(compiled)[1]
+    assert (one.code, one.message) == ("TS744", "throughput is in requests/s here and in tokens/s before")
+
+
+@pytest.mark.parametrize(("committed", "status"), [("2026-11-01", "confirmatory"), ("2026-11-05", "exploratory")])
+def test_limits_that_were_fixed_after_the_canary_served_confirm_nothing(
+    committed: str, status: str, tmp_path: Path
+) -> None:
+    run_git(tmp_path, "init", "-q", "-b", "main")
+    (tmp_path / ".gitignore").write_text("out/\n")
+    (tmp_path / "small.tspec").write_text(SPEC, encoding="utf-8")
+    run_git(tmp_path, "add", ".")
+    run_git(tmp_path, "commit", "-q", "-m", "state the limits", at=f"{committed}T12:00:00Z")
+    made = pipeline.compile_spec(tmp_path / "small.tspec", tmp_path / "out", {}).compiled
+    assert made is not None
+    write(tmp_path / "canary" / "day.json", told(made.plan_digest, samples()))
+    assert taken(made)[1] == ()
+    result = pipeline_run.judge(made)
+    assert result.value is not None
+    assert result.value.registration.status == status, result.value.registration.reasons
+    assert (result.value.registration.first_evidence_at or "").startswith("2026-11-03T00:00:00")
 
 
 def test_a_file_outside_of_the_spec_s_folder_is_not_read(compiled: Compiled, tmp_path: Path) -> None:
