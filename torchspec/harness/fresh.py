@@ -7,13 +7,16 @@ simply done again. Timing in pairs is `pairs.py`'s.
 from __future__ import annotations
 
 import shutil
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .again import MORE_PROCESSES, look_again
 from .environ import usable_cores
 from .frozen_cell import CellOver, FrozenCell, Records
 from .looks import crossings, export_gates, looks
+from .needs import FRESH_PROCESSES
 from .run import at_once
 from .supervise import Unable, Worker, WorkerFailed
 
@@ -29,21 +32,39 @@ class FreshCell(FrozenCell):
     def all(self) -> None:
         """Everything but timing. Raises CellOver where the cell cannot go on."""
         self.freeze()
-        failed: dict[str, WorkerFailed] = {}
+        begin = time.monotonic()
         for repeat in range(self.needs.processes):
-            self.run.progress.event("doing", what=f"fresh process {repeat + 1} of {self.needs.processes}", side=None)
-            if self.needs.times_starting or len(usable_cores()) < 2 * self.run.embedded.threads:
-                for side in self.run.sides:
-                    self._turn(side, repeat, failed)
-            else:
-                self._both_at_once(repeat, failed)
+            self._both_sides(repeat, self.needs.processes)
             self.estimate.done(1.0)
-            if failed:
-                raise self._over(failed)
+        each_s = (time.monotonic() - begin) / self.needs.processes
+        if self._look_again(each_s):
+            for repeat in range(self.needs.processes, MORE_PROCESSES):
+                self._both_sides(repeat, MORE_PROCESSES)
         self._determinism()
         for metric in sorted(self.needs.unknown):
             unmeasured = Unable(f"this harness does not measure {metric}", "backend")
             self.run.unsupported(self.cell, self.run.candidate, metric, unmeasured)
+
+    def _both_sides(self, repeat: int, of: int) -> None:
+        failed: dict[str, WorkerFailed] = {}
+        self.run.progress.event("doing", what=f"fresh process {repeat + 1} of {of}", side=None)
+        if self.needs.times_starting or len(usable_cores()) < 2 * self.run.embedded.threads:
+            for side in self.run.sides:
+                self._turn(side, repeat, failed)
+        else:
+            self._both_at_once(repeat, failed)
+        if failed:
+            raise self._over(failed)
+
+    def _look_again(self, each_s: float) -> bool:
+        """Whether more processes are taken: some gate is undecided, and they fit into the time of a cell."""
+        run, more = self.run, MORE_PROCESSES - self.needs.processes
+        if self.needs.processes < FRESH_PROCESSES or self.needs.mode not in ("infer", "train") or run.out_of_time():
+            return False
+        if each_s * more > float(run.embedded.budget["cell_s"]):
+            return False
+        base, new = (run.past.values.get((self.cell, side), {}) for side in run.sides)
+        return look_again(run.embedded.gates(self.cell), base, new)
 
     def _turn(self, side: str, repeat: int, failed: dict[str, WorkerFailed]) -> None:
         try:

@@ -30,6 +30,8 @@ class Past:
         self.environments: dict[str, dict[str, Any]] = {}
         #: (cell, side) -> repeat -> part -> digests of one fresh process's results.
         self.digests: dict[tuple[str, str], dict[int, dict[str, list[str]]]] = {}
+        #: (cell, side) -> metric -> the figures of its fresh processes, where these are numbers.
+        self.values: dict[tuple[str, str], dict[str, list[float]]] = {}
         self.last_run: str | None = None
         ours: set[str] = set()
         for record in records:
@@ -47,6 +49,9 @@ class Past:
         cell = body.get("cell")
         if kind in ("sample", "fact", "unsupported"):
             self.figures.add(figure_key(kind, body))
+            if kind == "sample" and body.get("against") is None and isinstance(body.get("value"), (int, float)):
+                by_metric = self.values.setdefault((body["cell"], body["side"]), {})
+                by_metric.setdefault(body["metric"], []).append(float(body["value"]))
             if body["metric"] == "process.digests":
                 self.digests.setdefault((body["cell"], body["side"]), {})[body["repeat"]] = body["detail"]["digests"]
         elif kind == "cell.done":

@@ -1,8 +1,8 @@
 """Gates on figures that a fresh process gives once: memory, import, first call, compile time.
 
 Compares medians with a distribution-free interval (Mann and Whitney's, one-sided 5 % at each end: with three against
-three, the extreme differences). Where three of a side agree to the last digit they are compared exactly. Must not read
-timing; counts and errors have their own rules.
+three, the extreme differences; more than three are a second look, at 1 %). Where three of a side agree to the last
+digit they are compared exactly. Must not read timing; counts and errors have their own rules.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from typing import Any
 from torchspec import limits
 from torchspec.judge import words
 from torchspec.judge.finding import Finding, Question, better, crossing, figures, in_form
-from torchspec.judge.stats import ALPHA, centre_interval, shift_ends, shift_interval
+from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, centre_interval, shift_ends, shift_interval
 from torchspec.model.evidence import Record
 
 ENOUGH = 3
+
+
+def level_of(n: int) -> float:
+    """The one-sided level for so many processes a side: more than three are taken where three did not tell."""
+    return ALPHA if n <= ENOUGH else CONFIRM_ALPHA
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +134,13 @@ def _plain(value: Any) -> Any:
 
 def _own(question: Question, shown: Finding, new: Samples, base: Samples) -> Finding:
     """An absolute limit on the candidate; the baseline, held to it too, tells whether the limit fits the work."""
-    low, high = (new.median, new.median) if new.exact else centre_interval(new.values, ALPHA)
-    shown = replace(shown, estimate=new.median, low=low, high=high, confidence=None if new.exact else 1 - 2 * ALPHA)
+    level = level_of(len(new.values))
+    low, high = (new.median, new.median) if new.exact else centre_interval(new.values, level)
+    shown = replace(shown, estimate=new.median, low=low, high=high, confidence=None if new.exact else 1 - 2 * level)
     found = concluded(question, shown, low, high, new.exact, len(new.values))
     bound = question.bound
     if found.outcome == "fail" and bound is not None and len(base.values) >= 2:
-        low, high = (base.median, base.median) if base.exact else centre_interval(base.values, ALPHA)
+        low, high = (base.median, base.median) if base.exact else centre_interval(base.values, level)
         if crossing(bound, low, high) == "beyond":
             return limit_is_wrong(question, found, base.median)
     return found
@@ -161,8 +167,9 @@ def _compared(question: Question, shown: Finding, new: Samples, base: Samples) -
         )
         return replace(shown, outcome="error", rule="relative limit on a baseline of zero", reason=reason)
     exact = new.exact and base.exact
+    level = level_of(min(len(new.values), len(base.values)))
     estimate = new.median / base.median if ratio else new.median - base.median
-    ends = (estimate, estimate) if exact else shift_interval(base.values, new.values, ALPHA, ratio)
+    ends = (estimate, estimate) if exact else shift_interval(base.values, new.values, level, ratio)
     if ends is None:
         reason = (
             f"{words.count_of(len(base.values), 'process')} of the baseline and {len(new.values)} of the candidate are "
@@ -171,7 +178,7 @@ def _compared(question: Question, shown: Finding, new: Samples, base: Samples) -
         value, _, _ = in_form(question, estimate, estimate, estimate)
         return replace(shown, estimate=value, rule="too few processes", reason=reason)
     value, low, high = in_form(question, estimate, ends[0], ends[1])
-    shown = replace(shown, estimate=value, low=low, high=high, confidence=None if exact else 1 - 2 * ALPHA)
+    shown = replace(shown, estimate=value, low=low, high=high, confidence=None if exact else 1 - 2 * level)
     if not exact:
         half = (high - low) / 2 if math.isfinite(high - low) else math.inf
         shown = replace(shown, visible=half if math.isfinite(half) else None)
@@ -208,5 +215,5 @@ def concluded(question: Question, shown: Finding, low: float, high: float, exact
 
 def _p_of(n: int) -> float:
     """An upper bound of the one-sided p value of a failure by the exact interval: its own level."""
-    k = shift_ends(n, n, ALPHA)
-    return ALPHA if k is not None else 1.0
+    k = shift_ends(n, n, level_of(n))
+    return level_of(n) if k is not None else 1.0
