@@ -103,11 +103,12 @@ def crossing(bound: limits.Bound, low: float, high: float) -> str:
 
 
 def better(question: Question, low: float, high: float, *, mirrored: bool = False) -> bool:
-    """The whole interval lies on the good side of no change. Only where there is something to compare with.
+    """The whole interval lies on the good side of no change. Only where the baseline is what it is compared with: that
+    one path of a version is faster than another path of the same version is nothing that the upgrade brought.
 
     `mirrored` asks for more: as far on the good side as the limit lies on the bad one.
     """
-    if question.scale == "value":
+    if question.scale == "value" or question.against not in (None, "baseline"):
         return False
     least = 1.0 if question.scale == "ratio" else 0.0
     bound = question.bound
