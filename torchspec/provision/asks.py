@@ -30,7 +30,7 @@ def packages() -> dict[str, dict[str, Any]]:
             name = distribution.metadata["Name"]
             version = distribution.version
             requires = list(distribution.requires or [])
-        except Exception:  # a distribution with broken metadata is no distribution
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # broken metadata: no distribution
             continue
         if name and version:
             found.setdefault(normal(name), {"version": str(version), "requires": requires})
@@ -43,7 +43,7 @@ def torch_version(installed: dict[str, dict[str, Any]]) -> str | None:
         return str(installed["torch"]["version"])
     try:
         spec = importlib.util.find_spec("torch")
-    except Exception:
+    except (ImportError, ValueError, AttributeError, OSError):  # a torch that is half there, or cannot be looked at
         return None
     for folder in (spec.submodule_search_locations or []) if spec else []:
         try:

@@ -13,7 +13,7 @@ from torchspec.report import build, numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.forest import other_blocks, timing_blocks
-from torchspec.report.language import join, plain, soft, strong
+from torchspec.report.language import Language, code, join, plain, soft, strong
 from torchspec.report.names import DECISION_MEANINGS, FOUND, OUTCOME_MEANINGS, decision_mark, family, outcome_mark
 from torchspec.report.rows import gate_name, short
 
@@ -35,6 +35,9 @@ def section(ctx: Context, candidate: str, backend: str) -> Section:
     blocks += timing_blocks(ctx, timing)
     rest = [j for j in judged if family(j.metric) not in (*TIMING, *STARTING, "memory")]
     blocks += other_blocks(ctx, rest, t.text("Correctness, determinism and the rest"))
+    served = [w.name for w in ctx.plan.workloads if w.kind == "ingested" and w.name in workloads]
+    if served:
+        blocks.append(build.paragraph(_served(t, served)))
     name = backend + (f", {ctx.candidate_name(candidate)}" if ctx.several else "")
     return Section(
         f"gates-{candidate}-{backend}",
@@ -42,6 +45,16 @@ def section(ctx: Context, candidate: str, backend: str) -> Section:
         _heading(ctx, voting, name),
         join([_tally(ctx, voting), t.words("Changes are candidate against baseline.")], " "),
         tuple(blocks),
+    )
+
+
+def _served(t: Language, workloads: Sequence[str]) -> Words:
+    names = join([code(name) for name in workloads], ", ")
+    return t.words(
+        "Figures of {workloads} are from the team's own service: no harness measured them, the two sides served "
+        "different requests, and no failure was seen again on fresh ones. Their unit is the group, not the request; "
+        "their files are among the notes of the runs.",
+        workloads=names,
     )
 
 

@@ -10,9 +10,9 @@ from torchspec.report import build
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.forest import axis_row, interval_plot, nice_step, tick
-from torchspec.report.language import code, join, plain, soft, strong
+from torchspec.report.language import join, plain, soft, strong
 from torchspec.report.names import METERS
-from torchspec.report.rows import outcome_cell, shown, trace
+from torchspec.report.rows import outcome_cell, shown, trace, where_words
 
 FARTHEST = 150.0  # per cent; beyond it an arrow, so that one meter cannot flatten the others
 
@@ -38,7 +38,7 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
         cell = ctx.cells[cell_id]
         first = ctx.worst(own)
         assert first is not None
-        cells: list[Cell | Words | str] = [build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))))]
+        cells: list[Cell | Words | str] = [build.cell(where_words(ctx, cell))]
         cells += [_meter(ctx, [j for j in own if j.metric == m], scale) for m in meters]
         cells.append(outcome_cell(ctx, first))
         traces = [

@@ -14,8 +14,9 @@ from torchspec.model.memo import Block, Cell, Section, TableRow, Words
 from torchspec.model.plan import Cell as PlanCell
 from torchspec.report import build, numbers
 from torchspec.report.context import Context
-from torchspec.report.language import clip, code, join, plain, soft
+from torchspec.report.language import clip, join, plain, soft
 from torchspec.report.names import outcome_mark
+from torchspec.report.rows import beside_table, where_words
 
 FAULTS = ("collective.rank_missing", "collective.rank_late", "collective.rank_dead", "collective.slow_rank_named")
 Bodies = Sequence[dict[str, Any]]
@@ -75,10 +76,6 @@ def _pair(ctx: Context, one: Iterable[Any], two: Iterable[Any], unit: str | None
     return numbers.pair(a * scale, b * scale, unit, locale=ctx.t.locale).arrow
 
 
-def _name(ctx: Context, cell: PlanCell) -> Words:
-    return (*code(cell.workload), *soft("  " + ctx.cell_words(cell)))
-
-
 def _scaling(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:
     t, rows = ctx.t, []
     for cell in cells:
@@ -90,20 +87,13 @@ def _scaling(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block |
             for name in ("one_rank_step_ns", "step_ns")
         ]
         share = _pair(ctx, (b["value"] for b in one), (b["value"] for b in two), "%", 100.0)
-        rows.append(build.row(_name(ctx, cell), *times, share))
-    if not rows:
-        return None
-    columns = [
-        build.column(t.text("Workload")),
-        build.column(t.text("One rank alone"), "right", t.text("baseline → candidate")),
-        build.column(t.text("All ranks"), "right", t.text("baseline → candidate")),
-        build.column(t.text("Efficiency"), "right", t.text("baseline → candidate")),
-    ]
+        rows.append(build.row(where_words(ctx, cell), *times, share))
     note = t.words(
         "A step on one rank's share of the rows: by that rank alone, and by all ranks at once, in turn in the same "
         "processes. Efficiency is the first divided by the second."
     )
-    return build.table("plain", t.text("Scaling from one rank to all"), columns, rows, note=note)
+    heads = (t.text("One rank alone"), t.text("All ranks"), t.text("Efficiency"))
+    return beside_table(ctx, t.text("Scaling from one rank to all"), heads, rows, note)
 
 
 def _waiting(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:
@@ -121,25 +111,19 @@ def _waiting(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block |
         ]
         rows.append(
             build.row(
-                _name(ctx, cell),
+                where_words(ctx, cell),
                 _pair(ctx, (b["value"] for b in one), (b["value"] for b in two), "s"),
                 _pair(ctx, (b["value"] for b in shares[0]), (b["value"] for b in shares[1]), "%", 100.0),
                 f"{last[0]} → {last[1]}",
             )
         )
-    if not rows:
-        return None
-    columns = [
-        build.column(t.text("Workload")),
-        build.column(t.text("Waiting, a step"), "right", t.text("baseline → candidate")),
-        build.column(t.text("Overlap"), "right", t.text("baseline → candidate")),
-        build.column(t.text("Came last"), "left", t.text("rank, in each repeat")),
-    ]
     note = t.words(
         "Waiting: communication is in flight and nothing is computed, by torch's profiler, on the rank that waits "
         "longest. Overlap: the share of the time in flight in which something is computed. Who waits least came last."
     )
-    return build.table("plain", t.text("Waiting for communication"), columns, rows, note=note)
+    heads = (t.text("Waiting, a step"), t.text("Overlap"))
+    came = build.column(t.text("Came last"), "left", t.text("rank, in each repeat"))
+    return beside_table(ctx, t.text("Waiting for communication"), heads, rows, note, came)
 
 
 def _bandwidth(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:
@@ -159,15 +143,9 @@ def _bandwidth(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block
         if moved <= 0 or base is None or cand is None:
             continue
         rate = numbers.pair(moved / base, moved / cand, "GB/s", locale=t.locale).arrow
-        rows.append(build.row(_name(ctx, cell), _pair(ctx, times["a"], times["b"], "s", 1e-9), rate))
-    if not rows:
-        return None
-    columns = [
-        build.column(t.text("Workload")),
-        build.column(t.text("Median of a call"), "right", t.text("baseline → candidate")),
-        build.column(t.text("Bus bandwidth"), "right", t.text("baseline → candidate")),
-    ]
-    return build.table("plain", t.text("Collectives: time and bus bandwidth"), columns, rows)
+        rows.append(build.row(where_words(ctx, cell), _pair(ctx, times["a"], times["b"], "s", 1e-9), rate))
+    heads = (t.text("Median of a call"), t.text("Bus bandwidth"))
+    return beside_table(ctx, t.text("Collectives: time and bus bandwidth"), heads, rows)
 
 
 def _faults(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:
@@ -183,8 +161,9 @@ def _faults(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | 
         for metric in FAULTS:
             one, two = _both(ctx, candidate, cell, metric)
             if one and two:
-                rows.append(build.row(build.cell(plain(names[metric]), sub=_name(ctx, cell)), _heard(ctx, one[-1]),
-                                      _heard(ctx, two[-1]), key="pass" if two[-1]["holds"] else "fail"))  # fmt: skip
+                what = build.cell(plain(names[metric]), sub=where_words(ctx, cell))
+                key = "pass" if two[-1]["holds"] else "fail"
+                rows.append(build.row(what, _heard(ctx, one[-1]), _heard(ctx, two[-1]), key=key))
     if not rows:
         return None
     columns = [
@@ -224,7 +203,7 @@ def _recovery(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block 
         one, two = _both(ctx, candidate, cell, "recovery.rank_killed")
         for side, facts in ((t.text("Baseline"), one), (t.text("Candidate"), two)):
             for fact in facts[-1:]:
-                rows.append(_recovery_row(ctx, _name(ctx, cell), side, fact))
+                rows.append(_recovery_row(ctx, where_words(ctx, cell), side, fact))
     if not rows:
         return None
     columns = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from torchspec.model.memo import Cell, Words
+from torchspec.model.memo import Block, Cell, Column, TableRow, Words
+from torchspec.model.plan import Cell as PlanCell
 from torchspec.model.plan import Gate
 from torchspec.model.verdict import Judgement
 from torchspec.report import build, numbers
@@ -87,9 +88,30 @@ def shown(ctx: Context, judged: Iterable[Judgement]) -> tuple[list[Judgement], W
     )
 
 
+def where_words(ctx: Context, cell: PlanCell) -> Words:
+    """A place as it heads a row: the workload, then what tells this cell from its others."""
+    return (*code(cell.workload), *soft("  " + ctx.cell_words(cell)))
+
+
 def where_cell(ctx: Context, j: Judgement) -> Cell:
-    cell = ctx.cells[j.cell]
-    return build.cell((*code(cell.workload), *soft("  " + ctx.cell_words(cell))))
+    return build.cell(where_words(ctx, ctx.cells[j.cell]))
+
+
+def beside_table(
+    ctx: Context,
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[TableRow],
+    note: Words = (),
+    last: Column | None = None,
+) -> Block | None:
+    """A row a workload, and figures "baseline → candidate" under each of `heads`; `last` is a column of another kind.
+    None without rows."""
+    if not rows:
+        return None
+    both = ctx.t.text("baseline → candidate")
+    columns = [build.column(ctx.t.text("Workload")), *(build.column(head, "right", both) for head in heads)]
+    return build.table("plain", title, [*columns, last] if last else columns, rows, note=note)
 
 
 def outcome_cell(ctx: Context, j: Judgement) -> Cell:

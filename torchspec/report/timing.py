@@ -15,8 +15,9 @@ from torchspec.report import build, numbers
 from torchspec.report.context import Context
 from torchspec.report.forest import axis_row, nice_step, other_blocks, timing_blocks
 from torchspec.report.gates import STARTING
-from torchspec.report.language import code, plain, soft
+from torchspec.report.language import plain, soft
 from torchspec.report.names import family, metric_name
+from torchspec.report.rows import where_words
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_ROWS = 60
@@ -70,7 +71,7 @@ def distribution(ctx: Context, candidate: str, backend: str) -> Section | None:
         rows.append(
             build.row(
                 build.cell(
-                    (*code(cell.workload), *soft("  " + ctx.cell_words(cell))),
+                    where_words(ctx, cell),
                     sub=soft(t.text("{a} and {b} calls", a=len(base), b=len(cand))),
                 ),
                 p50.arrow,
@@ -185,7 +186,7 @@ def _measured(ctx: Context, candidate: str, backend: str) -> Block | None:
             unit = f"{numbers.NNBSP}{pair.unit}"
             rows.append(
                 build.row(
-                    (*code(cell.workload), *soft("  " + ctx.cell_words(cell))),
+                    where_words(ctx, cell),
                     _name(ctx, metric),
                     pair.baseline + unit,
                     pair.candidate + unit,

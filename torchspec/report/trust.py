@@ -12,6 +12,7 @@ from torchspec.report import build, machine, numbers
 from torchspec.report.context import Context, evidence_words
 from torchspec.report.language import clip, code, join, plain, soft, strong
 from torchspec.report.names import STEPS, claim_mark, metric_name, outcome_mark
+from torchspec.report.rows import where_words
 
 
 def claims(ctx: Context) -> Section | None:
@@ -275,7 +276,7 @@ def _control_row(ctx: Context, own: Sequence[Mapping[str, Any]]) -> TableRow:
     """The controls of one metric on one cell: nothing planted, and something planted."""
     t = ctx.t
     cell = ctx.cells.get(str(own[0].get("cell")))
-    where = (*code(cell.workload), *soft("  " + ctx.cell_words(cell))) if cell else plain(str(own[0].get("cell") or ""))
+    where = where_words(ctx, cell) if cell else plain(str(own[0].get("cell") or ""))
     held = [_control_ok(c) for c in own]
     ok = False if False in held else None if None in held else True
     reasons = [w for c, good in zip(own, held, strict=True) if not good and (w := _why_not(ctx, c))]
