@@ -116,8 +116,9 @@ def _examine(source: Path, plan: str, harnesses: Mapping[str, str]) -> _Examined
             if body.get("harness") is None and body.get("canary") is not None:  # no harness ran: files were taken in
                 runs.append(record.run)
                 continue
-            stated = body["harness"]["sha256"]
-            if harnesses.get(backend) != stated or body["harness"]["backend"] != backend:
+            harness = body.get("harness") or {"sha256": "no harness", "backend": None}
+            stated = harness["sha256"]
+            if harnesses.get(backend) != stated or harness["backend"] != backend:
                 mine = harnesses.get(backend)
                 this = f"the one compiled is {mine[:12]}…" if mine else f"no harness for {backend} was compiled"
                 message = f"run {record.run} was measured by the harness {stated[:12]}… for {backend}; {this}"

@@ -21,6 +21,7 @@ from torchspec.ledger.canary import common_s, covered
 from torchspec.model.canary import canary_schema
 from torchspec.model.codec import SCHEMAS
 from torchspec.pipeline import Compiled
+from torchspec.report import render, view
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -88,6 +89,29 @@ def test_figures_become_evidence_with_their_origin(compiled: Compiled) -> None:
     assert "over 8 hours a side" in found["error.rate"].reason
     assert found["error.rate"].detail["interval"] == "the wider of group by group and counting"
     assert found["latency.p95"].detail["interval"] == "group by group"
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "the team's own service"), ("es", "del propio servicio")])
+def test_the_memo_says_where_the_figures_are_from(compiled: Compiled, language: str, words: str) -> None:
+    put(compiled, told(compiled.plan_digest, samples()))
+    taken(compiled)
+    result = pipeline_run.judge(compiled)
+    assert result.value is not None
+    memo = view.view(
+        compiled.plan,
+        result.value.verdict,
+        lock=compiled.lock,
+        registration=result.value.registration,
+        environments={},
+        records=read(compiled.ledger),
+        signer="a",
+        issued="2026-12-01T00:00:00Z",
+        language=language,
+    )
+    text = render.markdown_of(memo)
+    assert "`canary` " in text
+    assert words in text
+    assert "from canary/day.json" in text
 
 
 def test_the_same_files_twice_are_one_evidence(compiled: Compiled) -> None:

@@ -56,6 +56,22 @@ def test_evidence_is_taken_in_with_its_origin(tmp_path):
     assert runs_in(into / "ledger.jsonl") == ("r-here", "r-laptop")
 
 
+def test_a_canary_that_was_taken_in_elsewhere_comes_along(tmp_path):
+    source = laptop(tmp_path / "laptop")
+    files = [{"file": "canary/a.json", "sha256": "12" * 32, "kept": "canary/1212121212121212.json"}]
+    start_of = {k: v for k, v in start().items() if k != "harness"}
+    with Writer(source / "ledger.jsonl") as writer:
+        writer.append("r-canary", "run.start", {**start_of, "canary": {"mark": "34" * 32, "files": files}})
+        writer.append("r-canary", "sample", BODIES["sample"])
+    result = ingest(source, PLAN, HARNESS, tmp_path / "evidence")
+    assert result.value is not None, result.diagnostics
+    assert result.value.runs == ("r-laptop", "r-canary")
+    with Writer(source / "ledger.jsonl") as writer:  # neither a harness nor a canary: nothing says who measured
+        writer.append("r-nobody", "run.start", start_of)
+    (found,) = ingest(source, PLAN, HARNESS, tmp_path / "other").diagnostics
+    assert found.code == "TS714"
+
+
 def test_the_first_record_can_be_rebuilt_from_what_was_taken_in(tmp_path):
     source, into = laptop(tmp_path / "laptop"), tmp_path / "evidence"
     ingest(source, PLAN, HARNESS, into)
