@@ -17,6 +17,15 @@ GATE = "error.max_abs <= 1e-3 against cpu.float64 else rollback"
 BACKENDS = """backend cuda
 backend rocm
 backend mps
+backend distributed over cuda ranks 1, 2 launcher torchrun
+workload step {
+  kind ddp
+  on distributed
+  gates ranked
+}
+gates ranked {
+  loss.one_rank <= 1e-3 else rollback
+}
 workload sampling {
   kind operator
   shape {
@@ -138,7 +147,7 @@ def emitted(folder: Path, text: str) -> Path:
     return outcome.compiled.folder / "harness"
 
 
-@pytest.mark.parametrize(("backend", "cells"), [("cuda", 6), ("rocm", 4), ("mps", 3)])
+@pytest.mark.parametrize(("backend", "cells"), [("cuda", 6), ("rocm", 4), ("mps", 3), ("distributed", 2)])
 def test_a_backend_that_is_not_here_ends_in_not_run(
     backend: str, cells: int, tmp_path: Path, baseline_python: Path, candidate_python: Path
 ) -> None:

@@ -23,6 +23,7 @@ def probe(embedded: Embedded) -> dict[str, Any]:
     """This machine, and torch of the running interpreter where it has one."""
     found: dict[str, Any] = {"backend": embedded.backend, "host": host(), "python": platform.python_version()}
     device = DEVICES[embedded.backend]()
+    device.over = embedded.plan["backend"].get("over")
     try:
         found["torch"] = torch_facts()
         found["device"] = device.probe()

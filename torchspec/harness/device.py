@@ -46,6 +46,9 @@ class Device:
         super().__init_subclass__(**kwargs)
         DEVICES[cls.name] = cls
 
+    #: The device backend below this one, where it is one of several ranks.
+    over: str | None = None
+
     def __init__(self) -> None:
         #: What a reader should know of the last `memory`: {metric: {..}}.
         self.notes: dict[str, dict[str, Any]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from .device import Device
+from .device import DEVICES, Device
 from .dist_cell import CURVE_METRICS, ROUND_METRICS
 from .dist_cells import RankCells
 from .dist_checks import CHECKPOINT_FACTS
@@ -28,7 +28,8 @@ class Distributed(Device):
 
         if not torch.distributed.is_available():
             return f"this torch ({torch.__version__}) has no distributed support"
-        return None
+        below = DEVICES.get(self.over or "")
+        return below().missing() if below is not None else None
 
     def probe(self) -> dict[str, Any]:
         import torch

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .below import missing_below
 from .calibrate import calibrate, take_calibration
 from .chain import EvidenceError, Ledger, file_sha256
 from .device import DEVICES, Device
@@ -264,7 +265,9 @@ class Driver:
         """Records both environments and holds them against the plan; why nothing can run here, or None."""
         run = self.run
         earlier = dict(run.past.environments) if run.past.figures or run.past.timings else {}
-        missing: dict[str, str] = {}
+        missing = self._missing_below()
+        if missing:
+            return self._unsupported(open_cells, missing)
         for side in run.sides:
             self.progress.event("doing", what="looking at the environment", side=side)
             hello = self._hello(side)
@@ -280,11 +283,23 @@ class Driver:
             if hello["missing"] is not None:
                 missing[side] = hello["missing"]
         self._hold_controls(open_cells, earlier)
+        return self._unsupported(open_cells, missing)
+
+    def _missing_below(self) -> dict[str, str]:
+        """The sides that lack the device below their ranks, with the reason; nothing where ranks need none."""
+        if self.embedded.plan["backend"].get("over") in (None, "cpu"):
+            return {}
+        run = self.run
+        told = {side: missing_below(run.pythons[side], run.harness, run.start_timeout_s) for side in run.sides}
+        return {side: why for side, why in told.items() if why is not None}
+
+    def _unsupported(self, open_cells: list[str], missing: dict[str, str]) -> str | None:
+        """Records what no side can run without, for each cell; why, in one sentence, or None."""
         for side, why in missing.items():
             for cell in open_cells:
                 body = {"cell": cell, "candidate": self.candidate, "side": side, "metric": None, "error": why}
-                run.write("unsupported", {**body, "where": "machine"})
-        return "; ".join(f"{side}: {why}" for side, why in missing.items()) if missing else None
+                self.run.write("unsupported", {**body, "where": "machine"})
+        return "; ".join(f"{side}: {why}" for side, why in missing.items()) or None
 
     def _hello(self, side: str) -> dict[str, Any] | None:
         """A side's first words, asked for twice where it fails."""
