@@ -53,11 +53,7 @@ def load_key(
     try:
         private, certificates = (_pem if is_pem else _pkcs12)(data, passphrase)
     except (ValueError, TypeError) as error:
-        encrypted = "ncrypted" in str(error) or "password" in str(error)
-        hint = "give a PKCS#8 PEM private key or a PKCS#12 file"
-        if encrypted:
-            hint = "give its passphrase in TORCHSPEC_KEY_PASSPHRASE"
-        return Result(None, (Diagnostic("TS813", f"{path} cannot be read as a private key", hint=hint),))
+        return Result(None, (_unreadable(path, error, passphrase is not None),))
     beside = _certificate_path(path)
     if not certificates:
         certificates = keys.read_certificates(beside)
@@ -67,6 +63,18 @@ def load_key(
     name = path.name.removesuffix(".key.pem") if path.name.endswith(".key.pem") else path.stem
     info = keys.describe(checked, name=name, path=path, certificate_path=beside if beside.is_file() else path)
     return Result(SigningKey(info, private, checked, tuple(c for c in certificates if c != checked)))
+
+
+def _unreadable(path: Path, error: Exception, tried: bool) -> Diagnostic:
+    """TS813: no key, one whose passphrase was not given, or one that the given passphrase does not open."""
+    hint = "give a PKCS#8 PEM private key or a PKCS#12 file"
+    if "ncrypted" not in str(error) and "password" not in str(error):
+        return Diagnostic("TS813", f"{path} cannot be read as a private key", hint=hint)
+    if tried:
+        message = f"the passphrase in TORCHSPEC_KEY_PASSPHRASE does not open {path}"
+        return Diagnostic("TS813", message, hint="give the passphrase with which the file was made")
+    message = f"{path} is kept under a passphrase, and none was given"
+    return Diagnostic("TS813", message, hint="give its passphrase in TORCHSPEC_KEY_PASSPHRASE")
 
 
 def _certificate_path(path: Path) -> Path:
