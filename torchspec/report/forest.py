@@ -16,6 +16,8 @@ from torchspec.report.names import decision_mark
 from torchspec.report.rows import gate_name, outcome_cell, rule_words, short, shown, trace, where_cell
 
 UNIT = 3  # the column of units
+#: So many cells of a fact that holds have a row each.
+FEW = 3
 
 
 def scale_for(figures: Iterable[Figure]) -> Scale | None:
@@ -185,7 +187,7 @@ def other_blocks(ctx: Context, judged: Sequence[Judgement], title: str) -> list[
     for group in _groups(ctx, kept):
         gate = ctx.gates[group[0].gate]
         rows.append(_group_row(ctx, gate, 6))
-        if gate.implicit and len(group) > 1 and all(j.outcome == "pass" for j in group):
+        if _alike(gate, group):
             rows.append(_folded(ctx, group, 6))
             continue
         rows += _untold(ctx, group, 6)
@@ -214,6 +216,12 @@ def other_blocks(ctx: Context, judged: Sequence[Judgement], title: str) -> list[
         columns.pop(UNIT)
         rows = [replace(r, cells=(*r.cells[:UNIT], *r.cells[UNIT + 1 :])) for r in rows]
     return [build.heading(title), build.table("figures", title, columns, rows, note=note)]
+
+
+def _alike(gate: Gate, group: Sequence[Judgement]) -> bool:
+    """Whether a row for each says nothing that one row for all does not: facts that hold, and nothing else."""
+    fact = gate.implicit or (gate.limit.form == "holds" and len(group) > FEW)
+    return fact and len(group) > 1 and all(j.outcome == "pass" for j in group)
 
 
 def _told(group: Sequence[Judgement]) -> list[Judgement]:
