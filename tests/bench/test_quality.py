@@ -15,6 +15,7 @@ import pytest
 from torchspec.bench import asking, ours, overhead, peers, plan, quality, report
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, interval, rates
+from torchspec.bench.targets import targets
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,35 @@ def test_the_report_names_everything_and_its_picture_is_well_formed() -> None:
     for name in peers.PEERS:
         assert f"- {name}: " in text
     ElementTree.fromstring(report.picture(found))
+
+
+def test_what_was_found_is_held_against_what_is_wanted() -> None:
+    def told(truth: float, verdicts: dict[str, int], condition: str = "quiet", work: str = "attention") -> list[Answer]:
+        return [
+            Answer("d", work, "latency.p50", condition, truth, verdict, truth, 5.0, 2, 20.0)
+            for verdict, count in verdicts.items()
+            for _ in range(count)
+        ]
+
+    answers = told(1.0, {"pass": 97, "fail": 3}) + told(1.03, {"pass": 5, "inconclusive": 95})
+    answers += told(1.05, {"fail": 96, "inconclusive": 4}) + told(1.10, {"fail": 98, "pass": 2})
+    answers += told(1.0, {"pass": 100}, "busy") + told(1.0, {"pass": 300}, work="training_step")
+    rows = targets(rates(answers, 0.03), "d", "quiet", "busy", 0.03, {"attention": (5, 100), "training_step": (1, 20)})
+    found = {what.split(":")[0]: (figure, verdict) for what, figure, verdict in rows}
+    assert found["equal versions called a failure, of at least 300"] == ("3 of 400: 0.8 % [0.2, 2.2]", "reached")
+    assert found["a truth at the limit passed"][1] == "reached"
+    assert found["a truth at the limit called a failure"][0].startswith("0 of 100")
+    assert found["attention, 5 % slower"] == ("96 % of 100", "reached")
+    assert found["attention, 10 % slower"] == ("98 % of 100", "missed")
+    assert found["attention, equal"][1] == found["training_step, equal"][1] == "reached"
+    assert found["equal versions called a failure beside two busy processes"][1] == "reached"
+    assert found["equal versions"] == ("2.0", "reached")
+    assert found['equal pairs called "different" at 95 %'] == ("5.0 % of 120 [1.9, 10.6]", "reached")
+    few = targets(rates(told(1.0, {"pass": 10}), 0.03), "d", "quiet", "busy", 0.03, {"attention": (0, 0)})
+    assert [verdict for *_, verdict in few] == ["10 of 300 comparisons", "reached", "reached"]
+    assert targets([], "d", "quiet", "busy", 0.03, {}) == []
+    text = report.table([], {}, {}, {}, {}, 4, {}, rows)
+    assert "| attention, 10 % slower: right within 30 s in at least 99 % | 98 % of 100 | missed |" in text
 
 
 def test_a_peer_that_is_not_installed_is_unavailable_with_its_name(tmp_path: Path) -> None:

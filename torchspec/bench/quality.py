@@ -25,6 +25,7 @@ from torchspec.bench import asking, ours, peers, report
 from torchspec.bench import plan as plans
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, rates
+from torchspec.bench.targets import targets
 from torchspec.harness.environ import cpu_model, usable_cores
 from torchspec.harness.run import CONTROL_PAIRS
 
@@ -42,8 +43,9 @@ POOLS = {
 }
 #: Of so many equal pairs each the two-sided interval is asked whether they differ.
 DIFFERENT = 4
+CALIBRATED = "torchspec, calibrated"
 OWN_HOW = {
-    "torchspec, calibrated": "pairs of fresh workers as the driver takes them, with the spread between equal pairs "
+    CALIBRATED: "pairs of fresh workers as the driver takes them, with the spread between equal pairs "
     "known from the pairs of the calibration; the controls, which a run takes once for all, are not counted",
     "torchspec": f"the same without a calibration: {CONTROL_PAIRS} equal pairs of the run's own come first, and their "
     "time counts",
@@ -56,7 +58,7 @@ class Options:
 
     python: str
     out: Path
-    pairs: int = 160
+    pairs: int = 260
     calibration_pairs: int = 12
     tail_pairs: int = 16
     busy_pairs: int = 24
@@ -260,7 +262,8 @@ def written(options: Options, kept: Kept) -> str:
         for work in plans.WORKS
         if pool
     }
-    text = report.table(found, missing, setting, how, different, DIFFERENT, off)
+    aims = targets(found, CALIBRATED, ALONE, BUSY, options.limit, different)
+    text = report.table(found, missing, setting, how, different, DIFFERENT, off, aims)
     (options.out / "quality.md").write_text(text, encoding="utf-8")
     (options.out / "quality.svg").write_text(report.picture(found), encoding="utf-8")
     held = {"setting": setting, "missing": missing, "answers": [asdict(a) for a in answers]}
@@ -272,7 +275,7 @@ def _own(options: Options, kept: Kept) -> list[Answer]:
     pools = {name: kept.pairs(f"{name} ") for name in ("calibration", "quiet", "still", "tail", "busy")}
     plain_s = ours.usual_seconds(pools["calibration"])
     every = (0.0, *options.plants)
-    known, own = "torchspec, calibrated", "torchspec"
+    known, own = CALIBRATED, "torchspec"
     asked = [
         (known, "quiet", ALONE, every, "latency.p50"),
         (known, "busy", BUSY, every, "latency.p50"),

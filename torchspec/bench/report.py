@@ -37,13 +37,17 @@ def table(
     different: Mapping[str, tuple[int, int]],
     of_pairs: int,
     off: Mapping[tuple[str, str], tuple[int, float]],
+    aims: Sequence[tuple[str, str, str]] = (),
 ) -> str:
     """The whole result as Markdown: the setting, the rates, who was missing and why, and how each was called.
 
     `different` has, for each work, how often of how many `of_pairs` equal pairs were called different at 95 %; `off`,
-    for each condition and work, of how many pairs one pair's ratio is off by how much.
+    for each condition and work, of how many pairs one pair's ratio is off by how much; `aims` are rows of `targets`.
     """
     out = ["# Decision quality", "", *(f"- {name}: {value}" for name, value in setting.items()), ""]
+    if aims:
+        out += ["| wanted, on two cores with a load below 2 | found | |", "|---|---|---|"]
+        out += [*(f"| {' | '.join(row)} |" for row in aims), ""]
     heads = ["design", "work", "metric", "condition", "truth", "n", "pass", "inconclusive", "fail", "rms error"]
     heads += ["s together", "pairs", "right in 30 s", "in 60 s"]
     out += [f"| {' | '.join(heads)} |", "|---|---|---|---|---|" + "---:|" * (len(heads) - 5)]

@@ -180,7 +180,7 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     bench.add_argument("--python", metavar="PYTHON", help="an interpreter with torch, measured against itself")
     bench.add_argument("--packages", metavar="DIR", help="where the other tools are installed for it (pip --target)")
     bench.add_argument("--out", default="out/bench", metavar="DIR", help="where results go (default: out/bench)")
-    bench.add_argument("--pairs", type=int, default=160, help="quality: pairs of workers on the machine as it is")
+    bench.add_argument("--pairs", type=int, default=260, help="quality: pairs of workers on the machine as it is")
     bench.add_argument("--tail-pairs", type=int, default=16, help="quality: pairs with a slow tail")
     bench.add_argument("--busy-pairs", type=int, default=24, help="quality: pairs with two busy neighbours")
     bench.add_argument("--asked", type=int, default=2, help="quality: questions to each other tool and truth")
