@@ -350,7 +350,9 @@ WORDS: dict[str, tuple[Row, ...]] = {
     "measure": (
         Row("cell", "time for one cell (60 s unless said)", (Slot("quantity", "a time"),), example="cell 60 s"),
         Row("run", "time for a whole run (1 h)", (Slot("quantity", "a time"),), example="run 1 h"),
-        Row("pairs", "pairs of fresh workers (2 to 8)", (Slot("count", "at least"), Slot("count", "at most", mark="to"))),
+        Row(
+            "pairs", "pairs of fresh workers (2 to 8)", (Slot("count", "at least"), Slot("count", "at most", mark="to"))
+        ),
         Row("builds", "rebuilds in a pair (6)", (Slot("count", "a number"),), example="builds 6"),
         Row("rounds", "rounds in a build (10)", (Slot("count", "a number"),), example="rounds 10"),
         Row("block", "length of a block (10 ms)", (Slot("quantity", "a time"),), example="block 10 ms"),

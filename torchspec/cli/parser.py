@@ -203,6 +203,6 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     cosign = command("cosign", "trust", "add a reviewer's signature to a memo's envelope")
     cosign.add_argument("memo", help="a memo's folder")
     cosign.add_argument("--key", metavar="FILE")
-    cosign.add_argument("--sigstore", action="store_true", help="sign as an identity with Sigstore instead of with a key")
+    cosign.add_argument("--sigstore", action="store_true", help="sign as an identity (Sigstore), not with a key")
     cosign.add_argument("--sigstore-config", metavar="FILE", help="another instance's client trust configuration")
     return parser if asked is None or asked in commands.choices else build_parser()
