@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from canaries import SPEC, hour, sample, samples, told, write
 from memos import run_git
+from user import torchspec
 
 from torchspec import catalog, pipeline, pipeline_canary, pipeline_run
 from torchspec.core.diagnostics import Diagnostic
@@ -112,6 +113,22 @@ def test_the_memo_says_where_the_figures_are_from(compiled: Compiled, language: 
     assert "`canary` " in text
     assert words in text
     assert "from canary/day.json" in text
+
+
+def test_a_user_takes_files_in_with_run_alone(tmp_path: Path) -> None:
+    """No environment is made and nothing is driven where a service gives all that was chosen."""
+    (tmp_path / "small.tspec").write_text(SPEC, encoding="utf-8")
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert torchspec("compile", "small.tspec", cwd=tmp_path, env=home).returncode == 0
+    plan = json.loads((tmp_path / "out" / "small" / "lock.json").read_text(encoding="utf-8"))["plan"]
+    write(tmp_path / "canary" / "day.json", told(plan, samples(errors=0.3)))
+    given = torchspec("run", "--only", "canary", cwd=tmp_path, env=home)
+    assert given.returncode == 30, given.stdout + given.stderr
+    assert "canary cpu infer: 32 figures for candidate from canary/day.json" in given.stdout
+    assert "error.rate increase <= 0.1 pp fails" in " ".join(given.stdout.split())
+    assert not (tmp_path / "cache").exists()
+    verified = torchspec("verify", "out/small/memo/latest", "--rerender", cwd=tmp_path, env=home)
+    assert "Intact: every file is as it was sealed" in verified.stdout, verified.stdout + verified.stderr
 
 
 def test_the_same_files_twice_are_one_evidence(compiled: Compiled) -> None:
