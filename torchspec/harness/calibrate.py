@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .chain import canonical, sha256_hex
+from .controls import cells_of
 from .embedded import Embedded
 from .fresh import CellOver, FreshCell
 from .needs import Needs
@@ -113,10 +114,6 @@ def calibrate(run: Run, cells: list[str], pairs: int, host: dict[str, Any]) -> N
             run.cell_done(comparison.cell, over.status, over.reason)
     for cell, problem in Calibration(run, ready, estimate).go(pairs).items():
         run.cell_done(cell, "measured" if problem is None else "error", problem)
-
-
-def cells_of(number: int) -> str:
-    return "1 cell" if number == 1 else f"{number} cells"
 
 
 def limited(gates: list[dict[str, Any]]) -> bool:

@@ -23,6 +23,10 @@ CONTROL_SHARE = 0.5
 FEWEST_CONTROL_ROUNDS = 2
 
 
+def cells_of(number: int) -> str:
+    return "1 cell" if number == 1 else f"{number} cells"
+
+
 class Controls(PairTimer):
     """The controls of a list of comparisons."""
 
@@ -34,7 +38,7 @@ class Controls(PairTimer):
             active = [one for one in timed if self._control_wants_more(one)]
             if not active:
                 break
-            self.run.progress.event("doing", what=f"controls of {len(active)} cells", side="baseline")
+            self.run.progress.event("doing", what=f"controls of {cells_of(len(active))}", side="baseline")
             self.control_pair(active)
         for one in timed:
             self._conclude_control(one)
