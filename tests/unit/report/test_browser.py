@@ -41,8 +41,13 @@ addEventListener("load", () => {
     const table = sort.closest("table");
     sorted = [...table.tBodies].map((b) => b.rows[0].cells[0].textContent.trim());
   }
+  const split = [...document.querySelectorAll(".t-words .mark")].filter((e) => !e.textContent.trim().includes(" ")
+    && e.getClientRects().length > 1).map((e) => e.textContent);
+  const labels = [...document.querySelectorAll("tr.traced")].map((r) => [...r.cells].slice(1)
+    .filter((c) => getComputedStyle(c).display === "grid").map((c) => parseFloat(getComputedStyle(c).paddingLeft)));
+  const uneven = labels.filter((row) => new Set(row).size > 1).length;
   const said = {
-    wide, small, pressed, filtered, sorted,
+    wide, small, split, uneven, pressed, filtered, sorted,
     scroll: root.scrollWidth - root.clientWidth,
     ground: getComputedStyle(document.body).backgroundColor,
     font: document.fonts.check('16px "Memo Sans"'),
@@ -104,6 +109,8 @@ def test_nothing_overflows_at_three_widths_in_two_themes(memo: Memo, tmp_path: P
     assert seen["font"] is True
     assert seen["ground"] == ("rgb(15, 20, 27)" if dark else "rgb(255, 255, 255)")
     assert seen["head"] == ("none" if width == 500 else "table-header-group")
+    assert seen["split"] == [], "an outcome's word is broken in two"
+    assert seen["uneven"] == 0, "labels of a narrow list do not stand in one line"
 
 
 @pytest.mark.parametrize("width", [1280, 500])
