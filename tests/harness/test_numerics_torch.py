@@ -144,6 +144,9 @@ def test_errors_between_tensors(python: Path, repository: Path) -> None:
         "noise", "noise against float64", "wrong", "no digit", "never used",
     }  # fmt: skip
     assert found["noise"]["by_scale"] == ["b"], "it is told, never passed over"
+    assert (found["noise"]["cosine"], found["noise"]["ulp"], found["noise"]["psnr"]) == (pytest.approx(1.0), 0.0, "inf")
+    assert found["wrong"]["ulp"] > 1e6, "what is no rounding any more keeps its figures"
+    assert found["noise alone"]["cosine"] == pytest.approx(-1.0)
     for name in ("small", "tiny", "half"):
         assert found[name]["max_rel"] == pytest.approx(1.0), f"{name}: what is small has a size of its own"
         assert found[name]["worst"]["max_rel"] == "b"

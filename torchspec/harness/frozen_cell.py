@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .needs import Needs
+from .numerics import OWN_SIZE
 from .progress import Estimate
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
@@ -153,7 +154,7 @@ class FrozenCell:
                 for name, value in figures.items():
                     unit = {"psnr": "dB", "ulp": "ulp", "nonfinite": "count"}.get(name, "1")
                     detail = {"tensor": where.get(name), **({"problem": problem} if problem else {})}
-                    if by_scale and name == "max_rel":
+                    if by_scale and name in ("max_rel", *OWN_SIZE):
                         detail["by_scale"] = by_scale
                     body = self._sample(side, prefix + name, value, unit, 0, "float64 on the cpu", against, detail)
                     records.append(("sample", body))

@@ -69,6 +69,10 @@ def compare_tensors(value: Any, reference: Any) -> dict[str, float]:
 
 #: A gradient that float64 finds no larger than this share of its pass's largest is zero, and was lost in the sums.
 ZERO = 2.0**-40
+#: A gradient without a size of its own that differs by more than this share of its pass's largest is no rounding.
+ROUNDING = 2.0**-8
+#: Figures that are over a tensor's own size; what has none has none of them.
+OWN_SIZE = ("ulp", "cosine", "psnr")
 #: Where a reference is as far from float64 as this share of the gradient itself, no digit of it is right.
 NO_DIGIT = 0.5
 
@@ -100,7 +104,8 @@ def compare_trees(
     A tensor that one side lacks counts as non-finite everywhere: nothing is left out in silence. `truth`: these are
     gradients of one backward pass, which share a scale, and this is the same pass in float64. One that is nothing but
     rounding (the bias of attention's keys, whose gradient is zero) has no size of its own: its `max_rel` is over that
-    scale, and "by_scale" names it. How small it is does not matter: a small gradient has a size of its own.
+    scale, it has no ULP, cosine or PSNR, and "by_scale" names it. How small it is does not matter: a small gradient has
+    a size of its own.
     """
     names = sorted({*values, *references})
     if not names:
@@ -116,6 +121,8 @@ def compare_trees(
         if truth and size > 0 and name in truth and _nothing_but_rounding(references[name], truth[name], size):
             found["max_rel"] = found["max_abs"] / size
             by_scale.append(name)
+            if found["max_rel"] <= ROUNDING:
+                found = {key: figure for key, figure in found.items() if key not in OWN_SIZE}
         for key, figure in found.items():
             smaller_is_worse = key in ("cosine", "psnr")
             known = worst.get(key)
@@ -123,4 +130,6 @@ def compare_trees(
                 worst[key] = (known or 0.0) + figure
             elif known is None or figure != figure or (known == known and (figure < known) == smaller_is_worse):
                 worst[key], where[key] = figure, name
+    for key in OWN_SIZE:  # nothing has a size of its own: nothing differs by more than rounding
+        worst.setdefault(key, {"ulp": 0.0, "cosine": 1.0, "psnr": math.inf}[key])
     return {**worst, "worst": where, **({"by_scale": by_scale} if by_scale else {})}

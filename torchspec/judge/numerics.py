@@ -93,7 +93,7 @@ def _by_scale(shown: Finding) -> str:
     if not names:
         return ""
     few = names if names.count(", ") < 3 else f"{names.count(', ') + 1} gradients"
-    return f" (over the scale of the pass for {few}: nothing but rounding in float64's view)"
+    return f" (held by the scale of the whole pass: {few}, nothing but rounding beside float64)"
 
 
 def _inside(text: str, question: Question) -> str:
