@@ -27,35 +27,65 @@ def timed_samples(
     use up this process's own turns, and make the samples behind it slower than was planted.
     `synchronize` is called before each clock read, None for a device that is done when the call returns.
     """
-    clock = time.perf_counter_ns
-    out: list[list[float]] = [[] for _ in plants or [0.0]]
-    shortest: int | None = None
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(samples):
-            if synchronize is not None:
-                synchronize()
-            start = clock()
-            if calls == 1:
-                step()
-            else:
-                for _ in range(calls):
-                    step()
-            if synchronize is not None:
-                synchronize()
-            end = clock()
-            own = end - start
-            shortest = own if shortest is None else min(shortest, own)
-            for place, plant in enumerate(plants or [0.0]):
-                until = start + own + plant * shortest
-                while end < until:
-                    end = clock()
-                taken = max(end - start, math.ceil(own * (1.0 + plant)))
-                out[place].append(taken if calls == 1 else round(taken / calls, 3))
+        if plants:
+            return _planted_samples(step, calls, samples, plants, synchronize)
+        return [_plain_samples(step, calls, samples, synchronize)]
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _plain_samples(
+    step: Callable[[], Any], calls: int, samples: int, synchronize: Callable[[], Any] | None
+) -> list[float]:
+    """As little as possible between two calls: what else is done there cools the caches that the next one finds."""
+    clock = time.perf_counter_ns
+    out: list[float] = []
+    if calls == 1 and synchronize is None:
+        for _ in range(samples):
+            start = clock()
+            step()
+            out.append(clock() - start)
+        return out
+    for _ in range(samples):
+        if synchronize is not None:
+            synchronize()
+        start = clock()
+        for _ in range(calls):
+            step()
+        if synchronize is not None:
+            synchronize()
+        taken = clock() - start
+        out.append(taken if calls == 1 else round(taken / calls, 3))
+    return out
+
+
+def _planted_samples(
+    step: Callable[[], Any], calls: int, samples: int, plants: list[float], synchronize: Callable[[], Any] | None
+) -> list[list[float]]:
+    clock = time.perf_counter_ns
+    out: list[list[float]] = [[] for _ in plants]
+    shortest: int | None = None
+    for _ in range(samples):
+        if synchronize is not None:
+            synchronize()
+        start = clock()
+        for _ in range(calls):
+            step()
+        if synchronize is not None:
+            synchronize()
+        end = clock()
+        own = end - start
+        shortest = own if shortest is None else min(shortest, own)
+        for place, plant in enumerate(plants):
+            until = start + own + plant * shortest
+            while end < until:
+                end = clock()
+            taken = max(end - start, math.ceil(own * (1.0 + plant)))
+            out[place].append(taken if calls == 1 else round(taken / calls, 3))
     return out
 
 
