@@ -422,6 +422,16 @@ def test_page_one_shows_every_place_of_ten_by_three_and_of_three_candidates(inve
     assert held[-1] == 1, held
 
 
+def test_what_both_sides_share_stands_once_across_both_columns(memo: Memo) -> None:
+    page = render.html_of(memo)
+    table = page[page.index('class="t-environment') :]
+    rows = re.findall(r'<tr class="row.*?</tr>', table[: table.index("</table>")], re.S)
+    shared = [r for r in rows if 'colspan="2"' in r]
+    assert shared
+    assert all(r.count("<td") == 2 for r in shared)
+    assert all(r.count("<td") == 3 for r in rows if r not in shared)
+
+
 # ---- colours
 
 
