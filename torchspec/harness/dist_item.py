@@ -7,7 +7,6 @@ empty elsewhere. To add a kind: subclass, and register it in `RANK_ITEMS` by the
 from __future__ import annotations
 
 import gc
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from .device import DEVICES
 from .dist_rank import RankCommand, RankState
 from .graph import close_enough
 from .memory import give_back_heap
-from .numerics import FIGURES, compare_trees
 from .trees import load_tree, save_tree, tree_digest
 from .work import KINDS, Task, Unsupported, Work
-from .worker import involuntary_switches
+from .worker import compare_saved, involuntary_switches
 
 
 class RankItem:
@@ -156,15 +154,8 @@ def _rank_compare(state: RankState, frame: dict[str, Any]) -> Any:
     """Errors of one saved result against another, part by part; rank 0's work."""
     if state.rank != 0:
         return None
-    ours, theirs = load_tree(Path(frame["values"])), load_tree(Path(frame["references"]))
-    parts: dict[str, Any] = {}
-    for part in ours:
-        if part in theirs:
-            try:
-                parts[part] = compare_trees(ours[part], theirs[part])
-            except ValueError as other_shape:
-                parts[part] = {**dict.fromkeys(FIGURES, math.nan), "problem": str(other_shape)}
-    return {"parts": parts}
+    truth = frame.get("truth")
+    return compare_saved(Path(frame["values"]), Path(frame["references"]), None if truth is None else Path(truth))
 
 
 def _rank_same(state: RankState, frame: dict[str, Any]) -> Any:

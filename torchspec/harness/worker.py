@@ -201,20 +201,7 @@ class Bench:
 
     def compare(self, values: str, references: str, truth: str | None = None) -> dict[str, Any]:
         """Errors of one saved result against another, part by part (output, gradient). `truth`: the one in float64."""
-        ours, theirs = load_tree(Path(values)), load_tree(Path(references))
-        exact = load_tree(Path(truth)).get("gradient") if truth is not None else None
-        parts: dict[str, Any] = {}
-        for part in ours:
-            if part in theirs:
-                try:
-                    parts[part] = compare_trees(ours[part], theirs[part], exact if part == "gradient" else None)
-                    named = [n for n in ours[part] if n.rsplit(".", 1)[-1] == "logits"] if part == "output" else []
-                    if named:
-                        both = [{n: tree[part][n] for n in named} for tree in (ours, theirs)]
-                        parts[part]["logits_max_abs"] = compare_trees(both[0], both[1])["max_abs"]
-                except ValueError as other_shape:  # not the same tensors at all: every figure is not a number
-                    parts[part] = {**dict.fromkeys(FIGURES, math.nan), "problem": str(other_shape)}
-        return {"parts": parts}
+        return compare_saved(Path(values), Path(references), None if truth is None else Path(truth))
 
     def same(self, values: str, references: str) -> dict[str, Any]:
         """Whether two saved results are the same bit for bit, or within what reordered sums explain."""
@@ -287,6 +274,24 @@ class Bench:
         self.works.pop(name, None)
         self.device.empty_cache()
         return {}
+
+
+def compare_saved(values: Path, references: Path, truth: Path | None) -> dict[str, Any]:
+    """{"parts": {output or gradient: figures}} of one saved result against another. `truth`: the one in float64."""
+    ours, theirs = load_tree(values), load_tree(references)
+    exact = load_tree(truth).get("gradient") if truth is not None else None
+    parts: dict[str, Any] = {}
+    for part in ours:
+        if part in theirs:
+            try:
+                parts[part] = compare_trees(ours[part], theirs[part], exact if part == "gradient" else None)
+                named = [n for n in ours[part] if n.rsplit(".", 1)[-1] == "logits"] if part == "output" else []
+                if named:
+                    both = [{n: tree[part][n] for n in named} for tree in (ours, theirs)]
+                    parts[part]["logits_max_abs"] = compare_trees(both[0], both[1])["max_abs"]
+            except ValueError as other_shape:  # not the same tensors at all: every figure is not a number
+                parts[part] = {**dict.fromkeys(FIGURES, math.nan), "problem": str(other_shape)}
+    return {"parts": parts}
 
 
 def involuntary_switches() -> int:
