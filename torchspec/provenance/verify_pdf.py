@@ -113,7 +113,8 @@ def _checks(
         if not problem and not same:
             mail.unsaid.append(OTHER_PAGES)
     elif rerender is not None:
-        mail.unsaid.append(f"Whether the memo says what the evidence says: lock and registration are in {_FOLDER}.")
+        said = f"Not proven: that the memo says what the evidence says; lock and registration are in {_FOLDER} only."
+        mail.unsaid.append(said)
     known = _author(mail, signature, trust)
     yield Check("signer", known.known, known.words, "trusted")
     for name, ok, reason in verify_signers.stamps(opened, trust):
