@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,10 +29,11 @@ from torchspec.harness.dist_processes import (
     processes_with_token,
     rank_disagreements,
 )
-from torchspec.harness.dist_trials import who_was_slow
+from torchspec.harness.dist_trials import RecoveryTrials, who_was_slow
 from torchspec.harness.dist_wait import communication_account, length, merged, shared
 from torchspec.harness.dist_wire import WireError, take_frame, wire_frame, write_json_whole
 from torchspec.harness.dist_worker import slowest
+from torchspec.harness.supervise import WorkerFailed
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
 
@@ -300,3 +304,64 @@ def test_ranks_come_and_go_so_nobody_else_is_blamed_for_the_cores():
     sides.cores = [0]
     sides.a = sides.b = object.__new__(RankWorker)
     assert sides._use() is None
+
+
+class MockRecoveryRun:
+    """A run whose jobs are mocks that end when they are killed; it writes until it is stopped."""
+
+    sides = ("baseline", "candidate")
+    progress = SimpleNamespace(event=lambda *given, **more: None)
+    past = SimpleNamespace(has=lambda *given, **more: False)
+
+    def __init__(self) -> None:
+        self.wrote: list[Any] = []
+        self.stopped = False
+        self.jobs: list[Any] = []
+
+    def start_ranks(self, side: str, *given: Any, **more: Any) -> Any:
+        ended = threading.Event()
+        job = SimpleNamespace(side=side, ended=ended, send=lambda *a, **k: None, kill=ended.set)
+        self.jobs.append(job)
+        return job
+
+    def side_failed(self, *given: Any) -> None:
+        self.write_all(["side.failed"])
+
+    def write_all(self, records: list[Any]) -> None:
+        if self.stopped:
+            raise RuntimeError("the run was stopped")
+        self.wrote += records
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timer")
+def test_a_run_that_is_stopped_during_recovery_writes_no_fact_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its jobs are killed once nothing can be written: a killed job is not one that did not come back."""
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(*given: Any) -> None:
+        raise Stopped
+
+    run = MockRecoveryRun()
+    needs = SimpleNamespace(wants=lambda metric: metric == "recovery.rank_killed")
+    cell = SimpleNamespace(cell="c", count=2, needs=needs, ranks=run, fact=lambda *given: given)
+    trials = RecoveryTrials(cell)  # type: ignore[arg-type]
+
+    def trial(side: str, repeat: int, worker: Any) -> dict[str, Any]:
+        worker.ended.wait(10)
+        raise WorkerFailed("exited", "training", "torchrun was killed")
+
+    monkeypatch.setattr(trials, "_trial", trial)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Stopped):
+            trials.all()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    time.sleep(0.3)
+    assert run.wrote == []
+    run.stopped = True
+    for job in run.jobs:
+        job.kill()

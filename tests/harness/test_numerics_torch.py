@@ -61,6 +61,10 @@ for name, size in (("small", 1e-6), ("tiny", 1e-9), ("half", 1e-3)):  # float32'
     found[name] = compare_trees({"a": one.to(dtype), "b": twice}, {"a": one.to(dtype), "b": right}, real)
 real = {"a": one.double(), "b": t([1e-9], dtype=torch.float64)}
 found["no digit"] = compare_trees({"a": one, "b": t([3e-9])}, {"a": one, "b": t([-2e-9])}, real)
+lost = {"a": one.double(), "b": t([1e-3], dtype=torch.float64)}
+found["lost"] = compare_trees({"a": one, "b": t([1e-3])}, {"a": one, "b": t([0.0])}, lost)
+large = {"a": one.double(), "b": t([2.0], dtype=torch.float64)}
+found["large"] = compare_trees({"a": one, "b": t([2.0])}, {"a": one, "b": t([-1.0])}, large)
 found["never used"] = compare_trees({"a": one, "b": t([0.0])}, {"a": one, "b": t([0.0])}, {**exact, "b": t([0.0])})
 found["no float64"] = compare_trees(*noise, None)
 try:
@@ -140,6 +144,8 @@ def test_errors_between_tensors(python: Path, repository: Path) -> None:
     assert found["noise against float64"]["max_rel"] == pytest.approx(3e-9 / 4)
     assert found["wrong"]["max_rel"] == pytest.approx(0.5), "what has no size of its own is not passed over"
     assert found["no digit"]["max_rel"] == pytest.approx(5e-9 / 4), "the baseline has no digit of it right"
+    assert found["lost"]["max_rel"] == "inf", "a reference that lost a gradient hides nothing"
+    assert found["large"]["max_rel"] == pytest.approx(3.0), "nor does one that has a large gradient wrong"
     assert {n for n in found if isinstance(found[n], dict) and "by_scale" in found[n]} == {
         "noise", "noise against float64", "wrong", "no digit", "never used",
     }  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from mock_workers import BUDGET, WORK, Bench, never
 
 from torchspec.harness import spares
+from torchspec.harness.environ import tie_to_cores
 from torchspec.model.plan import Plan
 
 
@@ -77,9 +80,15 @@ def test_spares_that_nobody_takes_are_ended(
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system ties no process to cores")
-def test_a_worker_that_is_gone_is_not_moved() -> None:
-    class Gone:
-        class process:
-            pid = 2**22 + 1
-
-    spares.move(Gone(), {0})  # type: ignore[arg-type]
+def test_every_thread_of_a_worker_is_tied_and_one_that_is_gone_is_no_error() -> None:
+    code = "import threading, time; threading.Thread(target=time.sleep, args=(20,)).start(); print(1, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        core = {max(os.sched_getaffinity(process.pid))}
+        tie_to_cores(process.pid, core)
+        threads = [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
+        assert len(threads) == 2
+        assert all(os.sched_getaffinity(thread) == core for thread in threads)
+        process.kill()
+    tie_to_cores(2**22 + 1, {0})

@@ -34,8 +34,9 @@ def comparisons(
     """Every comparison that the pool has pairs for. `planted` chooses the blocks, `truth` is what they should show.
 
     `known` is the calibrated spread between equal pairs with its degrees of freedom; `controls` how many equal pairs
-    each comparison takes first to have one of its own. `pair_s` is what a pair takes in a run, in seconds, where the
-    pool's own took longer for what was planted beside it.
+    each comparison has of its own, as a run has. Without a calibration they are taken first and cost their time; with
+    one they are those measured just before, whose time is not counted. `pair_s` is what a pair takes in a run, in
+    seconds, where the pool's own took longer for what was planted beside it.
     """
     tau = math.log1p(limit)
     place = 0
@@ -44,7 +45,10 @@ def comparisons(
         taken: list[float] = []
         begin = place
         equals: list[float] = []
-        while len(equals) < controls and place < len(pool):
+        if known is not None:
+            held = [pair.ratios[work][metric].get(0.0) for pair in pool[max(0, place - controls) : place]]
+            equals = [value for value in held if value is not None]
+        while known is None and len(equals) < controls and place < len(pool):
             place = _take(pool, place, work, metric, 0.0, equals)
         s0, n0 = sequential.spread_of_equals(equals, known) or (None, 0)
         looks: dict[str, Any] = {"min_pairs": min_pairs, "max_pairs": max_pairs, "s0": s0, "n0": n0}

@@ -20,10 +20,9 @@ from typing import Any
 
 from torchspec.bench import plan as plans
 from torchspec.emit.bundle import emit
-from torchspec.harness.environ import usable_cores, worker_environment
+from torchspec.harness.environ import tie_to_cores, usable_cores, worker_environment
 from torchspec.harness.measure import block_shape
 from torchspec.harness.sequential import pair_ratio
-from torchspec.harness.spares import move
 from torchspec.harness.supervise import Worker
 
 PADDING_BYTES = 1 << 18
@@ -62,8 +61,12 @@ class Pool:
         (team / plans.FILE).write_text(plans.text(), encoding="utf-8")
         self.shapes: dict[str, tuple[int, int]] = {}
         self.started = 0
-        self.spares: tuple[Worker, Worker] | None = None
-        self._freeze()
+        self.spares: list[Worker] = []
+        try:
+            self._freeze()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._end_spares()
@@ -104,14 +107,15 @@ class Pool:
         """Starts the next pair's workers on the other cores, as a run's `Spares` do."""
         free = set(usable_cores()) - {max(usable_cores())}
         if free and hasattr(os, "sched_setaffinity"):
-            self.spares = (self.start("baseline"), self.start("candidate"))
-            for worker in self.spares:
-                move(worker, free)
+            self.spares = []
+            for side in ("baseline", "candidate"):
+                self.spares.append(self.start(side))
+                tie_to_cores(self.spares[-1].process.pid, free)
 
     def _end_spares(self) -> None:
-        for worker in self.spares or ():
+        for worker in self.spares:
             worker.kill()
-        self.spares = None
+        self.spares = []
 
     def pair(self, plants: Sequence[float], tail: int = 0, more: bool = False) -> PairOf:
         """One pair of fresh workers. `tail` makes one call in that many of b three times as long. `more`: another pair
@@ -124,9 +128,9 @@ class Pool:
             a, b = self.start("baseline"), self.start("candidate", {"BENCH_TAIL": str(tail)})
         else:
             a, b = self.spares or (self.start("baseline"), self.start("candidate"))
-            self.spares = None
+            self.spares = []
             for worker in (a, b):
-                move(worker, set(usable_cores()))
+                tie_to_cores(worker.process.pid, set(usable_cores()))
         with self.ready(a, b):
             if more:
                 self._spare()
@@ -165,9 +169,10 @@ class Pool:
                 self.random.shuffle(turns)
                 for wanted in turns:  # a and b equally often, as where versions are compared
                     taken: dict[str, list[list[float]]] = {}
+                    plain = [0.0] if wanted else []  # timed in the same way as the planted work beside it
                     for name in self.random.choice(("ab", "ba")):
                         worker = a if name == "a" else b
-                        asked = {"calls": calls, "samples": samples, "plants": wanted if name == "b" else []}
+                        asked = {"calls": calls, "samples": samples, "plants": wanted if name == "b" else plain}
                         taken[name] = worker.ask("block", LIMIT_S, name="x", **asked)["ns"]
                         timed += sum(taken[name][-1]) * calls * 1e-9
                     for ratio, times in zip(wanted or [0.0], taken["b"], strict=True):

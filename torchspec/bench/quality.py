@@ -46,7 +46,8 @@ DIFFERENT = 4
 CALIBRATED = "torchspec, calibrated"
 OWN_HOW = {
     CALIBRATED: "pairs of fresh workers as the driver takes them, with the spread between equal pairs "
-    "known from the pairs of the calibration; the controls, which a run takes once for all, are not counted",
+    "known from the pairs of the calibration, as far as the three equal pairs before agree with it; a run takes these "
+    "controls once for all its candidates, and their time is not counted",
     "torchspec": f"the same without a calibration: {CONTROL_PAIRS} equal pairs of the run's own come first, and their "
     "time counts",
 }
@@ -303,7 +304,7 @@ def _own(options: Options, kept: Kept) -> list[Answer]:
                     min_pairs=options.min_pairs,
                     max_pairs=options.max_pairs,
                     known=ours.spread(calibrated, work, metric) if design == known else None,
-                    controls=0 if design == known else CONTROL_PAIRS,
+                    controls=0 if name == "tail" else CONTROL_PAIRS,
                     pair_s=plain_s if name == "quiet" else None,
                 )
     return found

@@ -1,6 +1,7 @@
 """What the design is meant to reach, held against what was measured. Must not measure.
 
-The numbers are for two cores with a load below 2 and three works that share their workers.
+The numbers are for two cores with a load below 2 and three works that share their workers; the comparisons of three
+works from the same pairs are counted as three, although what disturbs a pair disturbs all of them.
 """
 
 from __future__ import annotations

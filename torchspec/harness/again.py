@@ -2,7 +2,7 @@
 
 One process of six that loads something more, or is disturbed, makes an interval of three against three cross a limit
 that five of them are far from; eight a side leave one odd process out. The judge holds the second look to a stricter
-level, so that two looks together are wrong no more often than one. Must not measure.
+level (1 %), so that two looks together are wrong little more often than one. Must not measure.
 """
 
 from __future__ import annotations

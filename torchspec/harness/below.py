@@ -7,12 +7,14 @@ import subprocess
 from pathlib import Path
 
 
-def missing_below(python: str, harness: Path, timeout_s: float) -> str | None:
-    """What `probe` calls missing in that interpreter; None where nothing is, or where it cannot be asked."""
+def missing_below(python: str, harness: Path, env: dict[str, str], timeout_s: float) -> str | None:
+    """What `probe` calls missing in that interpreter, started as a worker is; None where nothing is, or where it cannot
+    be asked."""
     try:
         asked = subprocess.run(
-            [python, str(harness), "probe"],
+            [python, "-s", str(harness), "probe"],
             capture_output=True,
+            env=env,
             timeout=timeout_s,
             check=True,
             stdin=subprocess.DEVNULL,

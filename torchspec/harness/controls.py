@@ -134,7 +134,10 @@ class Controls(PairTimer):
             self.random.shuffle(turns)
             for asked in turns:
                 order = self.random.choice(("ab", "ba"))
-                taken = {name: self._block(sides, one, name, asked if name == "b" else [], preempted) for name in order}
+                plain = [0.0] if asked else []  # timed in the same way as the planted work beside it
+                taken = {
+                    name: self._block(sides, one, name, asked if name == "b" else plain, preempted) for name in order
+                }
                 rounds = [{"order": order, "a_ns": taken["a"][0], "b_ns": times} for times in taken["b"]]
                 if asked:
                     for plant, found in zip(asked, rounds, strict=True):

@@ -85,7 +85,8 @@ class RankCells:
 
             self._act(cell, turn)
         self.pairs.timed = [one for one in self.pairs.timed if one.cell in self.open]
-        self.pairs.early()
+        if repeat:  # in the first round the two sides are not asked the same: errors, checkpoints
+            self.pairs.early()
         self.pool.end()
 
     def _act(self, cell: RankCell, act: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ Each has jobs of its own, since nothing can be measured in them afterwards. Must
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import statistics
 from functools import partial
@@ -71,18 +72,21 @@ class RecoveryTrials:
         for repeat in range(RECOVERY_REPEATS if wants("recovery.time") else 1):
             sides = [side for side in self.run.sides if self._missing(side, repeat)]
             workers = started_together(self.run, sides, f"recovery{repeat}", self.cell.count, restarts=1)
-            try:
-                if wants("recovery.time"):
-                    for side in sides:
-                        self.run.progress.event("doing", what=f"recovery, trial {repeat + 1}", side=side)
-                        self._tried(side, repeat, workers[side])
-                else:
-                    self.run.progress.event("doing", what="recovery", side=None)
-                    for problem in at_once([partial(self._tried, side, repeat, workers[side]) for side in sides]):
-                        raise problem
-            finally:
-                for worker in workers.values():
-                    worker.kill()
+            if wants("recovery.time"):
+                for worker in workers.values():  # nobody imports any more while the other side is timed
+                    with contextlib.suppress(LaunchFailed):  # the trial says it
+                        worker.job(self.cell.count)
+                for side in sides[:: -1 if repeat % 2 else 1]:
+                    self.run.progress.event("doing", what=f"recovery, trial {repeat + 1}", side=side)
+                    self._tried(side, repeat, workers[side])
+            else:
+                self.run.progress.event("doing", what="recovery", side=None)
+                for problem in at_once([partial(self._tried, side, repeat, workers[side]) for side in sides]):
+                    raise problem
+            # Where the run was stopped in between, it ends the jobs itself, once nothing can be written any more:
+            # a trial must not take a job that we have killed for one that did not come back.
+            for worker in workers.values():
+                worker.kill()
 
     def _missing(self, side: str, repeat: int) -> bool:
         key = {"cell": self.cell.cell, "side": side, "against": None}

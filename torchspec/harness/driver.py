@@ -290,7 +290,10 @@ class Driver:
         if self.embedded.plan["backend"].get("over") in (None, "cpu"):
             return {}
         run = self.run
-        told = {side: missing_below(run.pythons[side], run.harness, run.start_timeout_s) for side in run.sides}
+        told: dict[str, str | None] = {}
+        for side in run.sides:
+            _, env = run.prepared(side, "probe", None, False, {})
+            told[side] = missing_below(run.pythons[side], run.harness, env, run.start_timeout_s)
         return {side: why for side, why in told.items() if why is not None}
 
     def _unsupported(self, open_cells: list[str], missing: dict[str, str]) -> str | None:

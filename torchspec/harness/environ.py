@@ -127,6 +127,19 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def tie_to_cores(pid: int, cores: set[int]) -> None:
+    """Lets a process run on these cores alone, with every thread that it has, where the system can do that and the
+    process is still there. What its threads start later is tied as they are."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    threads = [pid]
+    with contextlib.suppress(OSError, ValueError):
+        threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    for thread in threads:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(thread, cores)
+
+
 def host() -> dict[str, Any]:
     """The machine: no names of people or hosts, only a digest that tells one machine from another."""
     identity = _first_line("/etc/machine-id") or platform.node()

@@ -61,10 +61,11 @@ class FreshCell(FrozenCell):
         run, more = self.run, MORE_PROCESSES - self.needs.processes
         if self.needs.processes < FRESH_PROCESSES or self.needs.mode not in ("infer", "train") or run.out_of_time():
             return False
-        if each_s * more > float(run.embedded.budget["cell_s"]):
-            return False
         base, new = (run.past.values.get((self.cell, side), {}) for side in run.sides)
-        return look_again(run.embedded.gates(self.cell), base, new)
+        if any(len(found) > FRESH_PROCESSES for held in (base, new) for found in held.values()):
+            return True  # an earlier run began it
+        fits = each_s * more <= float(run.embedded.budget["cell_s"])
+        return fits and look_again(run.embedded.gates(self.cell), base, new)
 
     def _turn(self, side: str, repeat: int, failed: dict[str, WorkerFailed]) -> None:
         try:

@@ -10,16 +10,9 @@ import contextlib
 import os
 from typing import Any
 
-from .environ import usable_cores
+from .environ import tie_to_cores, usable_cores
 from .run import Run
 from .supervise import Worker, WorkerFailed
-
-
-def move(worker: Worker, cores: set[int]) -> None:
-    """Lets a worker run on these cores alone, where the system can do that and the worker is still there."""
-    if hasattr(os, "sched_setaffinity"):
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(worker.process.pid, cores)
 
 
 class Spares:
@@ -34,7 +27,9 @@ class Spares:
         for worker in self._held:
             if worker.side == side:
                 self._held.remove(worker)
-                move(worker, set(usable_cores()))  # where it still imports, it may now do so on every core
+                tie_to_cores(
+                    worker.process.pid, set(usable_cores())
+                )  # where it still imports, it may now do so on every core
                 return worker
         return self.run.start(side, purpose, cache=self.caches[side], timing=True)
 
@@ -54,7 +49,7 @@ class Spares:
                 continue
             with contextlib.suppress(WorkerFailed):
                 worker = self.run.start(side, "time-spare", cache=self.caches[side], timing=True)
-                move(worker, free)
+                tie_to_cores(worker.process.pid, free)
                 self._held.append(worker)
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from .device import DEVICES, Device
 from .embedded import Embedded
-from .environ import apply_settings, side_environment, usable_cores, wants_determinism
+from .environ import apply_settings, side_environment, tie_to_cores, usable_cores, wants_determinism
 from .exports import aot_package, break_places, dynamic_export, onnx_parity, other_shapes
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
@@ -91,8 +91,7 @@ class Bench:
 
     def pin(self, cores: list[int]) -> dict[str, Any]:
         """From now on this process runs on these cores alone, where the system can do that."""
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, set(cores))
+        tie_to_cores(os.getpid(), set(cores))
         return {"cores": usable_cores()}
 
     def freeze(self, cell: str, path: str) -> dict[str, Any]:

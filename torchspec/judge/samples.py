@@ -167,7 +167,7 @@ def _compared(question: Question, shown: Finding, new: Samples, base: Samples) -
         )
         return replace(shown, outcome="error", rule="relative limit on a baseline of zero", reason=reason)
     exact = new.exact and base.exact
-    level = level_of(min(len(new.values), len(base.values)))
+    level = level_of(max(len(new.values), len(base.values)))
     estimate = new.median / base.median if ratio else new.median - base.median
     ends = (estimate, estimate) if exact else shift_interval(base.values, new.values, level, ratio)
     if ends is None:
