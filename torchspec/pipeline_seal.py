@@ -244,7 +244,10 @@ def rejudge(plan: Plan, path: Path) -> Verdict:
 
 
 def rerender(folder: Path) -> dict[str, bytes]:
-    """For `verify`: the memo's four files again, the PDF unsigned, from what the memo folder (or the PDF) holds."""
+    """For `verify`: the memo's four files again, the PDF unsigned, from what the memo folder (or the PDF) holds.
+
+    Raises ValueError where memo.json does not say how the memo was drawn.
+    """
     from torchspec import ledger
     from torchspec.core.canon import canonical
     from torchspec.model.codec import from_json
@@ -252,11 +255,17 @@ def rerender(folder: Path) -> dict[str, bytes]:
     from torchspec.provenance import keys, pades
     from torchspec.report import render, view
     from torchspec.report import templates as teams
+    from torchspec.report.language import LANGUAGES
 
     def load(kind: type[Any], name: str) -> Any:
         return from_json(kind, strict_json((folder / name).read_bytes()))
 
     old = strict_json((folder / "memo.json").read_bytes())
+    lacking = [n for n in ("language", "issued") if not isinstance(old, dict) or not isinstance(old.get(n), str)]
+    if lacking:
+        raise ValueError(f"memo.json does not say its {lacking[0]}")
+    if old["language"] not in LANGUAGES:
+        raise ValueError(f"memo.json names the language {old['language'][:20]!r}; there is {', '.join(LANGUAGES)}")
     certificate = pades.read_pdf((folder / "memo.pdf").read_bytes()).certificate
     if certificate is None:
         raise ValueError("the PDF names no signer")

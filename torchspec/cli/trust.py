@@ -19,16 +19,21 @@ def verify(arguments: Namespace) -> int:
     """Recompute everything a memo rests on, and name what does not hold."""
     from torchspec import pipeline_seal
     from torchspec.provenance import verify as verifying
-    from torchspec.provenance.keyless import Known
+    from torchspec.provenance.keyless import Known, half_said
 
     root = Path(arguments.sigstore_root) if arguments.sigstore_root else None
+    accepted = Known(arguments.sigstore_identity, arguments.sigstore_issuer, root)
+    half = half_said(accepted)
+    if half is not None:
+        show((half,), {}, arguments)
+        return exit_for((half,))
     report = verifying.verify(
         Path(arguments.memo),
         Path(arguments.trust) if arguments.trust else None,
         Path(arguments.repo) if arguments.repo else None,
         rejudge=pipeline_seal.rejudge if arguments.rerender else None,
         rerender=pipeline_seal.rerender if arguments.rerender else None,
-        accepted=Known(arguments.sigstore_identity, arguments.sigstore_issuer, root),
+        accepted=accepted,
     )
     if arguments.json:
         say(json.dumps(report.to_json(), indent=1, ensure_ascii=False))

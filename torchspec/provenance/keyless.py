@@ -1,8 +1,8 @@
 """Sigstore signatures: the memo's Statement signed by an identity (a mail address, a CI job) instead of a kept key.
 
-An optional extra (`torchspec[sigstore]`). The bundle lies beside the envelope and signs the same bytes, as a reviewer's
-signature does. Reading it needs nothing but this module; whether its certificate and its entry in the public log hold
-is what the sigstore package says, offline, against a trusted root.
+An optional extra (`torchspec[sigstore]`). The bundles, one for each identity, lie beside the envelope and sign the same
+bytes, as a reviewer's signature does. Reading one needs nothing but this module; whether its certificate and its entry
+in the public log hold is what the sigstore package says, offline, against a trusted root.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import base64
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from torchspec.provenance.trust import Trust
 if TYPE_CHECKING:
     from cryptography import x509
 
-BUNDLE = "envelope.sigstore.json"
+BUNDLE = "envelope.sigstore.json"  # the first one; the next are envelope.sigstore-2.json, -3, ...
+_BUNDLES = re.compile(r"envelope\.sigstore(?:-([2-9]|[1-9][0-9]{1,3}))?\.json")
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 TOKEN = "SIGSTORE_ID_TOKEN"
 _ISSUERS = ("1.3.6.1.4.1.57264.1.8", "1.3.6.1.4.1.57264.1.1")  # as DER text; as bare text, in older certificates
@@ -35,7 +37,10 @@ _INSTALL = "pip install 'torchspec[sigstore]'"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Whom the reader accepts: `identity` by `issuer`, as `root` (a trusted root file) vouches for; None: not said."""
+    """Whom the reader accepts: `identity` by `issuer`, as `root` (a trusted root file) vouches for; None: not said.
+
+    One without the other accepts nobody: any issuer can say any name.
+    """
 
     identity: str | None = None
     issuer: str | None = None
@@ -50,14 +55,33 @@ class Seen:
     identity: str = ""
     issuer: str = ""
     logged: str = ""  # when the log took it in (ISO, UTC)
+    data: bytes = field(default=b"", repr=False)  # the bundle that was read
+    payload: bytes = field(default=b"", repr=False)  # the Statement that it signs
+    number: int = 1  # of the bundle beside the envelope
+
+
+class _SignedAlready(Exception):
+    """This identity's bundle lies beside the envelope already; the message says whose."""
+
+
+def half_said(known: Known) -> Diagnostic | None:
+    """TS830 where only one half of whom the reader accepts was said."""
+    if bool(known.identity) == bool(known.issuer):
+        return None
+    given, lacking = ("identity", "issuer") if known.identity else ("issuer", "identity")
+    message = f"--sigstore-{given} was given without --sigstore-{lacking}, which together say whom you accept"
+    hint = "give both, for instance: --sigstore-identity ana@example.org --sigstore-issuer https://accounts.google.com"
+    return Diagnostic("TS830", message, hint=hint)
 
 
 def sign(memo_folder: Path, payload: bytes, *, config: Path | None = None, ask: bool = False) -> Result[Seen]:
     """Has an identity sign `payload`, the Statement of the memo in `memo_folder`, and writes the bundle beside it.
 
+    Bundles that are there stay: the new one gets the next number. One that does not hold, or of the same identity, is a
+    reason not to sign (TS822).
     `config` is a client trust configuration of another instance than the public one. The identity token is that of
     $SIGSTORE_ID_TOKEN, else of the CI job that this runs in, else, where `ask`, of whoever signs in with a browser.
-    Diagnostics: TS827 (not installed), TS828 (no identity), TS829 (no signature was given).
+    Diagnostics: TS822, TS827 (not installed), TS828 (no identity), TS829 (no signature was given).
     """
     try:
         import sigstore.dsse
@@ -66,6 +90,11 @@ def sign(memo_folder: Path, payload: bytes, *, config: Path | None = None, ask: 
     except ImportError:
         message = "a Sigstore signature needs the sigstore package, which is not installed"
         return Result(None, (Diagnostic("TS827", message, hint=_INSTALL),))
+    there = of_memo(memo_folder, payload)
+    spoilt = next((s for s in there if s.problem), None)
+    if spoilt is not None:
+        message = f"{name_of(spoilt.number)} does not hold ({spoilt.problem}), so it is not worth another signature"
+        return Result(None, (Diagnostic("TS822", message, hint="see `torchspec verify`; take it out of the folder"),))
     try:
         with _quiet():
             chosen = (
@@ -76,16 +105,26 @@ def sign(memo_folder: Path, payload: bytes, *, config: Path | None = None, ask: 
             token = _token(chosen, ask)
             if isinstance(token, Diagnostic):
                 return Result(None, (token,))
+            _refuse_again(there, token.identity, token.federated_issuer)
             with sigstore.sign.SigningContext.from_trust_config(chosen).signer(token) as signer:
                 made = signer.sign_dsse(sigstore.dsse.Statement(payload)).to_json()
         data = canonical(json.loads(made)) + b"\n"
         seen = read(data, payload)
         if seen.problem:
             raise ValueError(seen.problem)
-        write_whole(memo_folder / BUNDLE, data)
+        _refuse_again(there, seen.identity, seen.issuer)  # a CI job is certified under another name than its token's
+        seen = replace(seen, number=max((s.number for s in there), default=0) + 1)
+        write_whole(memo_folder / name_of(seen.number), data)
+    except _SignedAlready as error:
+        return Result(None, (Diagnostic("TS822", str(error), hint="a reviewer signs as an identity of their own"),))
     except Exception as error:  # its clients raise private classes for what a service answers; each means: no signature
         return Result(None, (_gave_none(error, config),))
     return Result(seen)
+
+
+def _refuse_again(there: tuple[Seen, ...], identity: str, issuer: str) -> None:
+    if any((s.identity, s.issuer) == (identity, issuer) for s in there):
+        raise _SignedAlready(f"{identity}, as {issuer} says, has signed this envelope already")
 
 
 def _gave_none(error: Exception, config: Path | None) -> Diagnostic:
@@ -133,15 +172,28 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def of_memo(folder: Path, payload: bytes) -> Seen | None:
-    """The bundle beside a memo's envelope over `payload`; None where there is none."""
-    try:
-        data = (folder / BUNDLE).read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return Seen(f"it cannot be read: {error.strerror}")
-    return read(data, payload)
+def name_of(number: int) -> str:
+    """The file of a memo's bundle."""
+    return BUNDLE if number == 1 else BUNDLE.replace(".json", f"-{number}.json")
+
+
+def is_bundle(name: str) -> bool:
+    """Whether a file of the memo folder is the place of a bundle."""
+    return _BUNDLES.fullmatch(name) is not None
+
+
+def of_memo(folder: Path, payload: bytes) -> tuple[Seen, ...]:
+    """The bundles beside a memo's envelope over `payload`, in the order of their numbers."""
+    found = (_BUNDLES.fullmatch(path.name) for path in folder.iterdir())
+    seen = []
+    for number in sorted(int(m.group(1) or 1) for m in found if m):
+        try:
+            data = (folder / name_of(number)).read_bytes()
+        except OSError as error:
+            seen.append(Seen(f"it cannot be read: {error.strerror}", number=number))
+        else:
+            seen.append(replace(read(data, payload), number=number))
+    return tuple(seen)
 
 
 def read(data: bytes, payload: bytes) -> Seen:
@@ -168,7 +220,7 @@ def read(data: bytes, payload: bytes) -> Seen:
         return Seen(f"it is no Sigstore bundle: {str(error).splitlines()[0][:120] if str(error) else 'damaged'}")
     if not _made(certificate, made, dsse.pae(dsse.PAYLOAD_TYPE, payload)):
         return Seen(f"its signature does not belong to the certificate of {identity}")
-    return Seen(None, identity, issuer, logged)
+    return Seen(None, identity, issuer, logged, data, payload)
 
 
 def _certificate(data: bytes) -> x509.Certificate:
@@ -209,7 +261,20 @@ def _made(certificate: x509.Certificate, signature: bytes, message: bytes) -> bo
     return True
 
 
-def assess(folder: Path, seen: Seen, known: Known, verifier: Callable[[Path | None], Any] | None = None) -> Trust:
+def assess_all(
+    seen: tuple[Seen, ...], known: Known, verifier: Callable[[Path | None], Any] | None = None
+) -> tuple[Trust, ...]:
+    """`assess` of every bundle. Where the reader accepts one of them, the others may be of whom they did not name."""
+    found = [assess(s, known, verifier) for s in seen]
+    if any(t.known for t in found):
+        anybody = Known(root=known.root)
+        for at, trust in enumerate(found):
+            if trust.known is False and (again := assess(seen[at], anybody, verifier)).known is None:
+                found[at] = again
+    return tuple(found)
+
+
+def assess(seen: Seen, known: Known, verifier: Callable[[Path | None], Any] | None = None) -> Trust:
     """Whether certificate and log entry of a bundle that was read hold, and the identity is one the reader accepts.
 
     Offline: the trusted root is the named file's, else the one that the sigstore package brings or keeps.
@@ -221,18 +286,22 @@ def assess(folder: Path, seen: Seen, known: Known, verifier: Callable[[Path | No
     except ImportError:
         return Trust(None, f"{who}: certificate and log entry were not looked at, which needs sigstore ({_INSTALL})")
     wanted: Any = policy.UnsafeNoOp()
-    if known.identity is not None:
-        wanted = policy.Identity(identity=known.identity, issuer=known.issuer)
+    accepting = bool(known.identity and known.issuer)
+    if accepting:
+        wanted = policy.Identity(identity=known.identity or "", issuer=known.issuer)
     try:
         with _quiet():
-            bundle = Bundle.from_json((folder / BUNDLE).read_bytes())
-            (verifier or _verifier)(known.root).verify_dsse(bundle, wanted)
+            signed = (verifier or _verifier)(known.root).verify_dsse(Bundle.from_json(seen.data), wanted)
     except Exception as error:  # hostile bytes reach several parsers here, and each error means: it does not hold
         said = " ".join(str(error).split())[:200] or type(error).__name__
         return Trust(False, f"{who}: {said} (another instance's trusted root is named with --sigstore-root)")
+    if signed != (dsse.PAYLOAD_TYPE, seen.payload):
+        return Trust(False, f"{who}: what was verified is another statement than the envelope's")
     logged = f", logged at {seen.logged}" if seen.logged else ", logged"
-    if known.identity is None:
-        return Trust(None, f"{who}{logged}; you named nobody whom you accept (--sigstore-identity)")
+    if not accepting:
+        return Trust(
+            None, f"{who}{logged}; you did not say that you accept them (--sigstore-identity, --sigstore-issuer)"
+        )
     return Trust(True, f"{who}{logged}, whom you accept")
 
 

@@ -36,7 +36,8 @@ for _name in ("pyhanko", "pyhanko_certvalidator"):
 class PdfSignature:
     """The one signature of a PDF. `problem` is the first thing that does not hold, in words; None when it is intact.
 
-    `signed_at` is what the signer's clock said (ISO, UTC). `stamp` is the authority's timestamp where there is one.
+    `signed_at` is what the signer's clock said (ISO, UTC); an intact one says it. `stamp` is the authority's timestamp
+    where there is one.
     """
 
     problem: str | None
@@ -213,6 +214,8 @@ def _read(data: bytes) -> PdfSignature:
     permissions = embedded.docmdp_level
     if permissions is None or permissions.name != "NO_CHANGES":
         return result("the signature is not a certification that allows no change")
+    if signed_at is None:
+        return result("the signature does not say when it was made")
     stamped = status.timestamp_validity
     if stamped is not None and not (stamped.intact and stamped.valid):
         return result("the timestamp beside the signature does not hold")

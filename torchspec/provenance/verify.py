@@ -193,9 +193,9 @@ def _checks(
     good = "the author's signature holds" if count == 1 else f"all {count} signatures hold"
     yield check("envelope signature", parts.signature_problem(opened), good)
     assert opened.envelope is not None
-    identity = keyless.of_memo(opened.folder, opened.envelope.payload)
-    if identity is not None:
-        yield check("sigstore bundle", identity.problem, f"{identity.identity} signed the same statement")
+    identities = keyless.of_memo(opened.folder, opened.envelope.payload)
+    for seen in identities:
+        yield check(_numbered("sigstore bundle", seen), seen.problem, f"{seen.identity} signed the same statement")
     yield check("folder name", parts.name_problem(opened), "the folder's name fits what was sealed")
     for name in sorted(opened.statement.subjects):
         yield check(name, parts.digest_problem(opened, name), "its digest is the one that was sealed")
@@ -215,7 +215,8 @@ def _checks(
         own = any(name.startswith("templates/") for name in opened.statement.subjects)
         how = " with the team's own templates, which are in the folder," if own else ""
         good = f"rendering the verdict anew{how} gives the memo that was sealed"
-        problem, note = parts.rerender_problem(opened, rerender)
+        drawn, problem = parts.drawn_anew(opened, rerender)
+        problem, note = (problem, "") if problem else parts.rerender_problem(opened, drawn)
         good, tool = good + note, opened.statement.predicate["tool"]
         if problem and tool != f"torchspec {__version__}":
             problem += f" (it was rendered by {tool}, this is torchspec {__version__}: compare with that one)"
@@ -225,11 +226,15 @@ def _checks(
         yield Check("signer", known.known, known.words, "trusted")
     for name, ok, reason in verify_signers.stamps(opened, trust):
         yield Check(name, ok, reason, "timestamp")
-    if identity is not None and identity.problem is None:
-        looked = keyless.assess(opened.folder, identity, accepted)
-        yield Check("sigstore signature", looked.known, looked.words, "sigstore")
+    identities = tuple(s for s in identities if s.problem is None)
+    for seen, looked in zip(identities, keyless.assess_all(identities, accepted), strict=True):
+        yield Check(_numbered("sigstore signature", seen), looked.known, looked.words, "sigstore")
     for name, ok, reason in verify_registered.checks(opened, repo):
         yield Check(name, ok, reason, "registered")
+
+
+def _numbered(name: str, seen: keyless.Seen) -> str:
+    return name if seen.number == 1 else f"{name} {seen.number}"
 
 
 def opened_signers(opened: Opened, trust: Path | None) -> tuple[Signer, ...]:

@@ -21,7 +21,7 @@ from torchspec.model.registration import Lock
 from torchspec.model.verdict import Verdict
 from torchspec.provenance import bundle, dsse, keys, pades, pdf_inside, statement
 from torchspec.provenance.bundle import ENVELOPE, LEDGER_FILE, VERDICT_FILE
-from torchspec.provenance.keyless import BUNDLE
+from torchspec.provenance.keyless import is_bundle
 from torchspec.provenance.lock import HARNESS_FOLDER, LOCK_FILE, PLAN_FILE
 from torchspec.provenance.pades import PdfSignature
 from torchspec.provenance.statement import Statement
@@ -143,10 +143,10 @@ def digest_problem(opened: Opened, name: str) -> str | None:
 def extra_problem(opened: Opened) -> str | None:
     """Whether the folder holds anything that was not sealed."""
     assert opened.statement is not None
-    known = {ENVELOPE, BUNDLE, *opened.statement.subjects}
+    known = {ENVELOPE, *opened.statement.subjects}
     for path in sorted(opened.folder.rglob("*")):
         name = path.relative_to(opened.folder).as_posix()
-        if path.is_symlink() or (not path.is_dir() and name not in known):
+        if path.is_symlink() or (not path.is_dir() and name not in known and not is_bundle(name)):
             return f"{name} was not there when it was sealed"
     return None
 
@@ -251,16 +251,34 @@ def rejudge_problem(opened: Opened, rejudge: Callable[[Plan, Path], Verdict]) ->
             return "judging the ledger anew gives another verdict"
     except (OSError, ValueError, msgspec.ValidationError) as error:
         return _read_problem(error)
+    except Exception as error:  # evidence that fits no plan can raise anything in the judge
+        return f"the ledger cannot be judged anew: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     return None
 
 
-def rerender_problem(opened: Opened, rerender: Callable[[Path], Mapping[str, bytes]]) -> tuple[str | None, str]:
-    """(whether rendering the sealed verdict anew gives the sealed memo, what is to be said where it does).
+def drawn_anew(
+    opened: Opened, rerender: Callable[[Path], Mapping[str, bytes]]
+) -> tuple[Mapping[str, bytes], str | None]:
+    """(what drawing the memo anew gives, why it cannot be drawn)
+
+    The parts of a memo reach the view and the renderer here, and parts that fit no memo can raise anything there.
+    """
+    try:
+        return rerender(opened.folder), None
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        if not isinstance(error, (ValueError, OSError)):  # a KeyError says only the key
+            said = f"{type(error).__name__}: {said}"
+        return {}, f"the memo cannot be drawn again from its parts: {said}"
+
+
+def rerender_problem(opened: Opened, drawn: Mapping[str, bytes]) -> tuple[str | None, str]:
+    """(whether `drawn`, the sealed verdict rendered anew, is the sealed memo, what is to be said where it is).
 
     A signature is added behind a PDF, so the sealed one begins with the bytes that were drawn.
     """
     note = ""
-    for name, expected in sorted(rerender(opened.folder).items()):
+    for name, expected in sorted(drawn.items()):
         try:
             found = (opened.folder / name).read_bytes()
         except OSError as error:

@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from torchspec.core.canon import digest
 from torchspec.model.codec import from_json
 from torchspec.model.plan import Plan
@@ -106,9 +104,10 @@ def _checks(
         good = "judging the ledger anew gives the verdict that is inside"
         yield check("rejudged", parts.rejudge_problem(opened, rejudge), good)
     if rerender is not None and _has(opened, *WANTED):
-        drawn = rerender(opened.folder)
-        problem, _ = parts.rerender_problem(opened, lambda _: {MEMO_FILE: drawn[MEMO_FILE]})
-        same = (opened.folder / "memo.pdf").read_bytes().startswith(drawn["memo.pdf"])
+        drawn, problem = parts.drawn_anew(opened, rerender)
+        if not problem:
+            problem, _ = parts.rerender_problem(opened, {MEMO_FILE: drawn[MEMO_FILE]})
+        same = not problem and (opened.folder / "memo.pdf").read_bytes().startswith(drawn["memo.pdf"])
         yield check("rerendered", problem, "the memo's words follow from the evidence" + (", and its pages" * same))
         if not problem and not same:
             mail.unsaid.append(OTHER_PAGES)
@@ -179,7 +178,7 @@ def _stated(mail: _Mail, signature: pades.PdfSignature) -> str | None:
                 return "the lock names another plan than the verdict"
     except ledger.LedgerError as error:
         return str(error)
-    except (OSError, ValueError, TypeError, KeyError, msgspec.ValidationError) as error:
+    except Exception as error:  # an author can attach anything, and each error means: it is no memo's
         return f"they cannot be read: {str(error).splitlines()[0][:160] if str(error) else type(error).__name__}"
     if digest(opened.plan) != verdict.plan_digest:
         return "the verdict was judged with another plan than the one that is attached"
@@ -193,7 +192,7 @@ def _stated(mail: _Mail, signature: pades.PdfSignature) -> str | None:
 def _author(mail: _Mail, signature: pades.PdfSignature, trust: Path | None) -> Trust:
     certificate = signature.certificate
     assert certificate is not None
-    assert signature.signed_at is not None
+    assert signature.signed_at is not None  # `pades` gives both where nothing is wrong, and this comes after it
     pinned, unreadable = verify_signers.pinned_by(trust)
     at, stamp = signature.signed_at, signature.stamp
     if stamp and stamp.at and (authority := verify_signers.authority(stamp, pinned)) and authority.known:
@@ -231,4 +230,4 @@ def _registered(mail: _Mail, repo: Path | None) -> Iterator[verify_registered.Fi
         )
         yield "registration", None, said
         return
-    yield from verify_registered.checks(opened, repo)
+    yield from verify_registered.checks(opened, repo, around=mail.path.parent)

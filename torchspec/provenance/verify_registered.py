@@ -23,8 +23,11 @@ from torchspec.provenance.verify_parts import Opened
 Finding = tuple[str, bool | None, str]
 
 
-def checks(opened: Opened, repo: Path | None) -> Iterator[Finding]:
-    """(name, ok, reason) of what can be said; nothing where the parts cannot be read (other checks name that)."""
+def checks(opened: Opened, repo: Path | None, *, around: Path | None = None) -> Iterator[Finding]:
+    """(name, ok, reason) of what can be said; nothing where the parts cannot be read (other checks name that).
+
+    Without `repo` the repository is the one that the memo lies in: its folder, or `around` where the parts lie apart.
+    """
     from torchspec import ledger
 
     assert opened.statement is not None
@@ -34,7 +37,7 @@ def checks(opened: Opened, repo: Path | None) -> Iterator[Finding]:
     except (OSError, ValueError, msgspec.ValidationError, ledger.LedgerError):
         return
     sealed = opened.statement.predicate["registration"]
-    where, none = _repository(opened, repo)
+    where, none = _repository(repo or around or opened.folder)
     if lock.git.commit is not None:
         yield _commit(lock, where, none, named=repo is not None)
     if sealed["status"] == "exploratory":
@@ -80,8 +83,7 @@ def _bare(said: str) -> str:
     return said.removesuffix(" (its signature could not be checked here)")
 
 
-def _repository(opened: Opened, repo: Path | None) -> tuple[Path | None, str]:
-    where = repo if repo is not None else opened.folder
+def _repository(where: Path) -> tuple[Path | None, str]:
     try:
         with gits.repository(where):
             return where, ""

@@ -15,6 +15,7 @@ import pytest
 from memos import make_project
 from mock_sigstore import ISSUER, MockSigstore, mock_token, serving_mock
 
+from torchspec.cli import main
 from torchspec.core.canon import canonical
 from torchspec.provenance import bundle, dsse, keyless
 from torchspec.provenance.keyless import BUNDLE, Known
@@ -68,18 +69,19 @@ def test_signed_by_an_identity_and_verified_offline(signed: Path, root: Path) ->
 
 def logged(memo: Path) -> str:
     envelope = dsse.parse((memo / "envelope.json").read_bytes())
-    seen = keyless.of_memo(memo, envelope.payload)
-    assert seen is not None
+    (seen,) = keyless.of_memo(memo, envelope.payload)
     return seen.logged
 
 
 @pytest.mark.parametrize(
     ("identity", "issuer", "ok", "words"),
     [
-        (None, None, None, "you named nobody whom you accept"),
+        (None, None, None, "you did not say that you accept them"),
         ("eve@example.org", ISSUER, False, "SANs do not match"),
         (WHO, "https://another.example", False, "OIDCIssuer"),
-        (WHO, None, True, "whom you accept"),
+        (WHO, None, None, "you did not say that you accept them"),
+        (None, ISSUER, None, "you did not say that you accept them"),
+        (WHO, ISSUER, True, "whom you accept"),
     ],
 )
 def test_whom_the_reader_accepts(
@@ -104,10 +106,9 @@ def test_any_byte_of_the_bundle(signed: Path, root: Path, tmp_path: Path) -> Non
     for _ in range(60):
         at, bit = chance.randrange(len(data)), 1 << chance.randrange(8)
         (memo / BUNDLE).write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
-        seen = keyless.of_memo(memo, payload)
-        assert seen is not None
+        (seen,) = keyless.of_memo(memo, payload)
         if seen.problem is None:
-            assert keyless.assess(memo, seen, Known(WHO, ISSUER, root)).known is False, (at, bit)
+            assert keyless.assess(seen, Known(WHO, ISSUER, root)).known is False, (at, bit)
 
 
 def other_statement(value: Any) -> None:
@@ -209,3 +210,65 @@ def test_out_of_reach_or_refused(plain: Path, mock: MockSigstore, tmp_path: Path
     assert [d.code for d in bundle.cosign_keyless(plain, config=gone).diagnostics] == ["TS829"]
     assert not (plain / BUNDLE).exists()
     assert [d.code for d in bundle.cosign_keyless(tmp_path).diagnostics] == ["TS822"]
+
+
+def test_half_of_whom_the_reader_accepts_is_refused(signed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option, value, lacking in (
+        ("--sigstore-identity", WHO, "--sigstore-issuer"),
+        ("--sigstore-issuer", ISSUER, "--sigstore-identity"),
+    ):
+        assert main(["verify", str(signed), option, value]) == 3
+        said = capsys.readouterr()
+        assert (said.out, "error[TS830]" in said.err, lacking in said.err) == ("", True, True), said.err
+
+
+def test_a_second_reviewer_signs_beside_the_first(signed: Path, mock: MockSigstore, root: Path, tmp_path: Path) -> None:
+    memo = shutil.copytree(signed, tmp_path / signed.name)
+    first = (memo / BUNDLE).read_bytes()
+    with pytest.MonkeyPatch.context() as patch, serving_mock(mock, tmp_path) as config:
+        patch.setenv(keyless.TOKEN, mock_token("bo@example.org"))
+        assert bundle.cosign_keyless(memo, config=config).value is not None
+        for who in ("bo@example.org", WHO):
+            patch.setenv(keyless.TOKEN, mock_token(who))
+            (refused,) = bundle.cosign_keyless(memo, config=config).diagnostics
+            assert (refused.code, f"{who}, as {ISSUER} says, has signed" in refused.message) == ("TS822", True)
+    assert (memo / BUNDLE).read_bytes() == first
+    assert (memo / "envelope.sigstore-2.json").is_file()
+    for who, expected in (
+        (WHO, [True, None]),
+        ("bo@example.org", [None, True]),
+        ("eve@example.org", [False, False]),
+    ):
+        report = verify(memo, accepted=Known(who, ISSUER, root))
+        assert [c.ok for c in report.checks if c.group == "sigstore"] == expected
+        assert (report.intact, report.ok) == (True, True in expected), report.words
+    names = [c.name for c in verify(memo).checks if c.name.startswith("sigstore")]
+    assert names == ["sigstore bundle", "sigstore bundle 2", "sigstore signature", "sigstore signature 2"]
+
+
+def test_a_bundle_that_does_not_hold_is_not_signed_over(signed: Path, tmp_path: Path) -> None:
+    memo = shutil.copytree(signed, tmp_path / signed.name)
+    (memo / BUNDLE).write_bytes(b"{}\n")
+    (refused,) = bundle.cosign_keyless(memo).diagnostics
+    assert (refused.code, f"{BUNDLE} does not hold" in refused.message) == ("TS822", True), refused
+    assert (memo / BUNDLE).read_bytes() == b"{}\n"
+
+
+def test_what_was_verified_is_the_statement(signed: Path) -> None:
+    """A verifier that says yes to something else than the envelope's Statement is not believed."""
+    (seen,) = keyless.of_memo(signed, dsse.parse((signed / "envelope.json").read_bytes()).payload)
+
+    class MockVerifier:
+        def __init__(self, kind: str, payload: bytes) -> None:
+            self.answer = (kind, payload)
+
+        def verify_dsse(self, *_: Any) -> tuple[str, bytes]:
+            return self.answer
+
+    for kind, payload, known in (
+        (dsse.PAYLOAD_TYPE, seen.payload, True),
+        (dsse.PAYLOAD_TYPE, b"{}", False),
+        ("application/json", seen.payload, False),
+    ):
+        mock = MockVerifier(kind, payload)
+        assert keyless.assess(seen, Known(WHO, ISSUER), lambda _, mock=mock: mock).known is known  # type: ignore[misc]

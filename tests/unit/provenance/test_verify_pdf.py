@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from memos import Project, make_key, make_project, run_git, small_pdf
+from pypdf import PdfWriter
 
+from torchspec import pipeline_seal
 from torchspec.core.files import pretty, strict_json
 from torchspec.model.codec import to_json
 from torchspec.provenance import pades, pdf_inside
@@ -43,17 +46,26 @@ def files(project: Project) -> Files:
     }
 
 
-def mailed(project: Project, folder: Path, files: Files, **options: Any) -> Path:
-    """A signed PDF with these files attached, alone in a folder."""
+def drawn_with(files: Files) -> bytes:
+    """A PDF with these files attached, which nobody signed."""
     from weasyprint import HTML, Attachment
 
     attached = [Attachment(string=data, name=name) for name, data in files.items()]
-    data = HTML(string="<html lang=en><title>memo</title><h1>Adopt</h1></html>").write_pdf(attachments=attached)
-    signed = pades.sign_pdf(data, options.pop("key", project.key), reason="Decision memo")
+    made: bytes = HTML(string="<html lang=en><title>memo</title><h1>Adopt</h1></html>").write_pdf(attachments=attached)
+    return made
+
+
+def signed_in(project: Project, folder: Path, data: bytes) -> Path:
+    """The PDF `data`, signed by the author, alone in a folder."""
+    signed = pades.sign_pdf(data, project.key, reason="Decision memo")
     assert signed.value is not None, signed.diagnostics
     path = folder / "by mail.pdf"
     path.write_bytes(signed.value)
     return path
+
+
+def mailed(project: Project, folder: Path, files: Files) -> Path:
+    return signed_in(project, folder, drawn_with(files))
 
 
 def broken(report: VerifyReport) -> tuple[str, str]:
@@ -194,3 +206,81 @@ def test_attachments_of_what_has_none() -> None:
     assert "WeasyPrint" not in pdf_inside.drawn_by(io.BytesIO(b"no PDF").getvalue())
     with pytest.raises(pdf_inside.Unreadable):
         pdf_inside.attachments(b"%PDF-1.7 nothing")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda packed: packed[:9] + b"\xff" * 9 + packed[18:], "cannot be read"),
+        (lambda packed: packed[: len(packed) // 2], "is not whole"),
+        (lambda packed: zlib.compress(bytes(9_000_000)), "unpack to more than 8,000,000 bytes"),
+    ],
+)
+def test_a_damaged_or_bloated_attachment_is_named(
+    project: Project,
+    files: Files,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[bytes], bytes],
+    words: str,
+) -> None:
+    """Signed by the author, so that nothing before the attachments says no."""
+    monkeypatch.setattr(pdf_inside, "LARGEST", 8_000_000)
+    assert verify(mailed(project, tmp_path, files)).ok
+    writer = PdfWriter(clone_from=io.BytesIO(drawn_with(files)))
+    root: Any = writer.root_object
+    stream = root["/Names"]["/EmbeddedFiles"]["/Names"][1].get_object()["/EF"]["/F"].get_object()
+    assert stream["/Filter"] == "/FlateDecode"
+    stream._data = change(stream._data)
+    out = io.BytesIO()
+    writer.write(out)
+    found = broken(verify(signed_in(project, tmp_path, out.getvalue())))
+    assert (found[0], words in found[1]) == ("attachments", True), found
+
+
+def test_a_signature_that_does_not_say_when_is_named(
+    project: Project, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyhanko.sign.signers import pdf_byterange
+
+    real = pdf_byterange.PdfSignedData.__init__
+
+    def without_time(self: Any, *rest: Any, **named: Any) -> None:
+        real(self, *rest, **named)
+        del self["/M"]
+
+    monkeypatch.setattr(pdf_byterange.PdfSignedData, "__init__", without_time)
+    path = mailed(project, tmp_path, files)
+    assert broken(verify(path)) == ("PDF signature", "the signature does not say when it was made")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({}, "memo.json does not say its language"),
+        ({"language": "en"}, "memo.json does not say its issued"),
+        ({"language": "tlh", "issued": "2026-12-01T00:00:00Z"}, "names the language 'tlh'"),
+    ],
+)
+def test_a_memo_that_cannot_be_drawn_again_is_named(
+    project: Project, files: Files, tmp_path: Path, words: dict[str, str], said: str
+) -> None:
+    own = files | {"memo.json": pretty(strict_json(files["memo.json"]) | words)}
+    name, reason = broken(verify(mailed(project, tmp_path, own), rerender=pipeline_seal.rerender))
+    assert (name, said in reason) == ("rerendered", True), reason
+
+
+def test_anything_that_drawing_raises_is_named(project: Project, files: Files, tmp_path: Path) -> None:
+    def rerender(folder: Path) -> dict[str, bytes]:
+        raise KeyError("issued")
+
+    for path in (mailed(project, tmp_path, files), project.seal(project.compile())):
+        name, reason = broken(verify(path, rerender=rerender))
+        assert (name, "cannot be drawn again from its parts: KeyError: 'issued'" in reason) == ("rerendered", True)
+
+
+def test_the_repository_around_the_pdf_is_looked_at(project: Project, files: Files, tmp_path: Path) -> None:
+    place = project.root / "mail"
+    place.mkdir()
+    report = verify(mailed(project, place, files))
+    assert report.registered is True, report.words

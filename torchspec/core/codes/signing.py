@@ -113,7 +113,7 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS822",
         "the envelope cannot be signed by this reviewer",
-        "The envelope does not verify, or this key has signed it already.",
+        "The envelope or a signature beside it does not verify, or this key or identity has signed it already.",
         "torchspec cosign (twice with one key)",
         "torchspec cosign --key reviewer",
     ),
@@ -167,5 +167,14 @@ TABLE: tuple[Code, ...] = (
         "Nothing was written.",
         "torchspec cosign out/quickstart/memo/latest --sigstore, without a network",
         "torchspec cosign out/quickstart/memo/latest --key reviewer.key.pem",
+    ),
+    Code(
+        "TS830",
+        "whom you accept is half said",
+        "An identity is a name and who says that it is theirs: any issuer can say any name, and an issuer alone names "
+        "nobody. Nothing was verified.",
+        "torchspec verify out/quickstart/memo/latest --sigstore-identity ana@example.org",
+        "torchspec verify out/quickstart/memo/latest --sigstore-identity ana@example.org "
+        "--sigstore-issuer https://accounts.google.com",
     ),
 )
