@@ -190,7 +190,8 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
 
     verify = command("verify", "trust", "recompute everything a memo rests on, and name what does not hold")
     verify.add_argument("memo", help="a memo's folder, or its memo.pdf alone as it came by mail")
-    verify.add_argument("--trust", metavar="CERT", help="signers and timestamp authorities that you trust (PEM)")
+    verify.add_argument("--trust", metavar="FILE", help="signers, or those who certify them, that you trust (PEM)")
+    verify.add_argument("--trust-timestamps", metavar="FILE", help="timestamp authorities that you trust (PEM)")
     verify.add_argument("--repo", metavar="DIR", help="the repository that holds the spec (default: around the memo)")
     verify.add_argument("--sigstore-identity", metavar="WHO", help="whose Sigstore signature you accept, and")
     verify.add_argument("--sigstore-issuer", metavar="URL", help="who says that it is them; both or neither")

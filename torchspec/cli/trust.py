@@ -34,6 +34,7 @@ def verify(arguments: Namespace) -> int:
         rejudge=pipeline_seal.rejudge if arguments.rerender else None,
         rerender=pipeline_seal.rerender if arguments.rerender else None,
         accepted=accepted,
+        trust_timestamps=Path(arguments.trust_timestamps) if arguments.trust_timestamps else None,
     )
     if arguments.json:
         say(json.dumps(report.to_json(), indent=1, ensure_ascii=False))

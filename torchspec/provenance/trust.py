@@ -1,6 +1,7 @@
 """Whether a signer is known: a pinned certificate, or a path to an authority that the reader pinned. Offline.
 
-Says nothing about whether what was signed is intact. Certificates come from a PEM file that the reader chose.
+Says nothing about whether what was signed is intact. Certificates come from PEM files that the reader chose: one for
+signers, another for timestamp authorities. Who is believed about time is not thereby believed about names.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustFiles:
+    """The reader's PEM files: of signers (and those who certify them), and of timestamp authorities; None: none."""
+
+    signers: Path | None = None
+    authorities: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Trust:
     """`known` is None where the reader pinned nothing. `words` is one sentence for the memo and the terminal."""
 
@@ -32,7 +41,7 @@ def read_trust(path: Path) -> Result[tuple[x509.Certificate, ...]]:
     if found:
         return Result(found)
     what = "holds no PEM certificate" if path.is_file() else "is not a file"
-    hint = "name a file with the certificates (-----BEGIN CERTIFICATE-----) of the signers that you accept"
+    hint = "name a file with the certificates (-----BEGIN CERTIFICATE-----) that you accept"
     return Result(None, (Diagnostic("TS823", f"the trust file {path} {what}", hint=hint),))
 
 
@@ -42,7 +51,10 @@ def assess(
     pinned: tuple[x509.Certificate, ...],
     at: datetime,
 ) -> Trust:
-    """Whether the signer is one whom the reader pinned. `at` is when it signed, by its own clock or a timestamp's."""
+    """Whether the signer is one whom the reader pinned. `at` is when it signed, by its own clock or a timestamp's.
+
+    A certificate that is made for timestamps and nothing else is no signer's, and vouches for none.
+    """
     name, own = keys.subject_name(certificate), keys.is_self_signed(certificate)
     who = f"{name} (key {keys.fingerprint(certificate)[:16]})"
     vouched = "self-signed" if own else f"certified by {keys.issuer_name(certificate)}"
@@ -50,6 +62,8 @@ def assess(
         return Trust(None, f"{who}: {vouched} and unknown to you; no trust file was given, so the name is a claim")
     if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
         return Trust(False, f"{who}: signed outside the dates of its certificate")
+    if _only_stamps(certificate):
+        return Trust(False, f"{who}: its certificate is made for timestamps, so it cannot sign a memo")
     if certificate in pinned:
         return Trust(True, f"{who}: its certificate is in your trust file")
     reason = None if own else _path_problem(certificate, chain, pinned, at)
@@ -67,22 +81,23 @@ def assess_authority(
     """Whether a timestamp's authority is one whom the reader pinned, directly or above it. `at` is its own time.
 
     Only a certificate that is made for timestamps counts: a signer whom the reader pinned cannot stamp its own work.
-    `known` is None where nobody in the trust file vouches for it, which makes its time a claim and breaks nothing.
+    `pinned` are those of the reader's file of timestamp authorities. `known` is None where nobody in there vouches for
+    it, which makes its time a claim and breaks nothing.
     """
     who = f"{keys.subject_name(certificate)} (key {keys.fingerprint(certificate)[:16]})"
     claim = "so its time is a claim"
     if not pinned:
-        return Trust(None, f"{who}: unknown to you; no trust file was given, {claim}")
+        return Trust(None, f"{who}: unknown to you; no file of timestamp authorities was given, {claim}")
     if not _stamps(certificate):
         return Trust(None, f"{who}: its certificate is not made for timestamps, {claim}")
     if not certificate.not_valid_before_utc <= at <= certificate.not_valid_after_utc:
         return Trust(False, f"{who}: it stamped outside the dates of its certificate")
     if certificate in pinned:
-        return Trust(True, f"{who}: its certificate is in your trust file")
+        return Trust(True, f"{who}: its certificate is in your file of timestamp authorities")
     reason = _path_problem(certificate, chain, pinned, at, stamps=True)
     if reason:
-        return Trust(None, f"{who}: nobody in your trust file vouches for it, {claim} ({reason})")
-    return Trust(True, f"{who}: an authority in your trust file vouches for it")
+        return Trust(None, f"{who}: nobody in your file of timestamp authorities vouches for it, {claim} ({reason})")
+    return Trust(True, f"{who}: an authority in your file of timestamp authorities vouches for it")
 
 
 def _path_problem(
@@ -101,13 +116,17 @@ def _path_problem(
         return [asn1.Certificate.load(keys.certificate_der(c)) for c in found]
 
     authorities = tuple(c for c in pinned if _is_authority(c))  # a colleague who is pinned vouches for nobody else
+    if not stamps:
+        authorities, chain = (tuple(c for c in found if not _only_stamps(c)) for found in (authorities, chain))
     context = ValidationContext(trust_roots=convert(authorities), allow_fetching=False, moment=at)
     validator: Any = CertificateValidator(convert((certificate,))[0], convert(chain), context)
     try:
         usage, purposes = (set(), {"time_stamping"}) if stamps else ({"non_repudiation"}, None)
         asyncio.run(validator.async_validate_usage(usage, purposes))
     except PathBuildingError:
-        return "no path leads from it to a certificate in your trust file"
+        return (
+            f"no path leads from it to a certificate in your {'file of timestamp authorities' * stamps or 'trust file'}"
+        )
     except ValidationError as error:
         return str(error).splitlines()[0][:160]
     return None
@@ -123,11 +142,23 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 
 def _stamps(certificate: x509.Certificate) -> bool:
-    from cryptography import x509
+    """Whether a certificate is made for timestamps, as one must be: for nothing else, and said once."""
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
+    return _purposes(certificate) == [ExtendedKeyUsageOID.TIME_STAMPING]
+
+
+def _only_stamps(certificate: x509.Certificate) -> bool:
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    return set(_purposes(certificate)) == {ExtendedKeyUsageOID.TIME_STAMPING}
+
+
+def _purposes(certificate: x509.Certificate) -> list[x509.ObjectIdentifier]:
+    """What a certificate's extended key usage says that it is for; nothing where it does not say."""
+    from cryptography import x509
+
     try:
-        purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        return list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
     except (x509.ExtensionNotFound, ValueError):
-        return False
-    return list(purposes) == [ExtendedKeyUsageOID.TIME_STAMPING]
+        return []

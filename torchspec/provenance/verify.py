@@ -19,6 +19,7 @@ from torchspec.model.verdict import Verdict
 from torchspec.provenance import keyless, verify_registered, verify_signers
 from torchspec.provenance import verify_parts as parts
 from torchspec.provenance.keyless import Known
+from torchspec.provenance.trust import TrustFiles
 from torchspec.provenance.verify_parts import Opened
 
 Group = Literal["intact", "trusted", "registered", "timestamp", "sigstore"]
@@ -148,32 +149,33 @@ def verify(
     rerender: Rerender | None = None,
     stop_at_first: bool = False,
     accepted: Known | None = None,
+    trust_timestamps: Path | None = None,
 ) -> VerifyReport:
     """Verifies a sealed memo folder, or a memo's PDF alone; `latest` may be given.
 
-    `trust` is a PEM file with the certificates of the signers (or authorities) that the reader accepts. `repo` is the
-    repository of the spec; default: the one that the folder lies in, if any. `rejudge` and `rerender` prove in addition
-    that the verdict follows from the evidence and the memo from the verdict. `accepted` is whom the reader accepts as
-    having signed with Sigstore. With `stop_at_first` nothing after the
-    first failure is looked at.
+    `trust` is a PEM file with the certificates of the signers that the reader accepts, or of those who certify them;
+    `trust_timestamps` is one with those of timestamp authorities. `repo` is the repository of the spec; default: the
+    one that the memo lies in, if any. `rejudge` and `rerender` prove in addition that the verdict follows from the
+    evidence and the memo from the verdict. `accepted` is whom the reader accepts as having signed with Sigstore. With
+    `stop_at_first` nothing after the first failure is looked at.
     """
-    folder = memo_folder.resolve()
+    folder, files = memo_folder.resolve(), TrustFiles(trust, trust_timestamps)
     if folder.is_file():
         from torchspec.provenance import verify_pdf
 
-        return verify_pdf.verify(folder, str(memo_folder), trust, repo, rejudge=rejudge, rerender=rerender)
+        return verify_pdf.verify(folder, str(memo_folder), files, repo, rejudge=rejudge, rerender=rerender)
     opened = Opened(folder)
     checks: list[Check] = []
-    for check in _checks(opened, trust, repo, rejudge, rerender, accepted or Known()):
+    for check in _checks(opened, files, repo, rejudge, rerender, accepted or Known()):
         checks.append(check)
         if stop_at_first and check.ok is False:
             break
-    return VerifyReport(str(memo_folder), tuple(checks), opened_signers(opened, trust), _decisions(opened))
+    return VerifyReport(str(memo_folder), tuple(checks), opened_signers(opened, files), _decisions(opened))
 
 
 def _checks(
     opened: Opened,
-    trust: Path | None,
+    files: TrustFiles,
     repo: Path | None,
     rejudge: Rejudge | None,
     rerender: Rerender | None,
@@ -221,10 +223,10 @@ def _checks(
         if problem and tool != f"torchspec {__version__}":
             problem += f" (it was rendered by {tool}, this is torchspec {__version__}: compare with that one)"
         yield check("rerendered", problem, good)
-    known = verify_signers.author(opened, trust)
+    known = verify_signers.author(opened, files)
     if known is not None:
         yield Check("signer", known.known, known.words, "trusted")
-    for name, ok, reason in verify_signers.stamps(opened, trust):
+    for name, ok, reason in verify_signers.stamps(opened, files):
         yield Check(name, ok, reason, "timestamp")
     identities = tuple(s for s in identities if s.problem is None)
     for seen, looked in zip(identities, keyless.assess_all(identities, accepted), strict=True):
@@ -237,11 +239,11 @@ def _numbered(name: str, seen: keyless.Seen) -> str:
     return name if seen.number == 1 else f"{name} {seen.number}"
 
 
-def opened_signers(opened: Opened, trust: Path | None) -> tuple[Signer, ...]:
+def opened_signers(opened: Opened, files: TrustFiles) -> tuple[Signer, ...]:
     """Who signed the envelope, the author first; empty where it cannot be read."""
     return tuple(
         Signer("author" if i == 0 else "reviewer", s.name, s.fingerprint, s.self_signed, s.trust.known, s.trust.words)
-        for i, s in enumerate(verify_signers.everybody(opened, trust))
+        for i, s in enumerate(verify_signers.everybody(opened, files))
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from torchspec.provenance import verify_parts as parts
 from torchspec.provenance.bundle import ENVELOPE, LEDGER_FILE, REGISTRATION_FILE, VERDICT_FILE
 from torchspec.provenance.lock import LOCK_FILE, PLAN_FILE
 from torchspec.provenance.statement import Statement
-from torchspec.provenance.trust import Trust
+from torchspec.provenance.trust import Trust, TrustFiles
 from torchspec.provenance.verify import Check, Signer, VerifyReport
 from torchspec.provenance.verify_parts import Opened
 
@@ -56,7 +55,7 @@ class _Mail:
 def verify(
     path: Path,
     name: str,
-    trust: Path | None,
+    files: TrustFiles,
     repo: Path | None,
     *,
     rejudge: Callable[[Plan, Path], Verdict] | None = None,
@@ -65,7 +64,7 @@ def verify(
     """Verifies the PDF at `path`, which the reader called `name`."""
     with tempfile.TemporaryDirectory(prefix="torchspec-pdf-") as place:
         mail = _Mail(path, Path(place))
-        checks = tuple(_checks(mail, trust, repo, rejudge, rerender))
+        checks = tuple(_checks(mail, files, repo, rejudge, rerender))
     unsaid = [*mail.unsaid, UNSAID]
     if (path.parent / ENVELOPE).is_file():
         unsaid.append(f"That folder seems to be here: torchspec verify {path.parent}")
@@ -75,7 +74,7 @@ def verify(
 
 def _checks(
     mail: _Mail,
-    trust: Path | None,
+    files: TrustFiles,
     repo: Path | None,
     rejudge: Callable[[Plan, Path], Verdict] | None,
     rerender: Callable[[Path], Mapping[str, bytes]] | None,
@@ -114,9 +113,9 @@ def _checks(
     elif rerender is not None:
         said = f"Not proven: that the memo says what the evidence says; lock and registration are in {_FOLDER} only."
         mail.unsaid.append(said)
-    known = _author(mail, signature, trust)
+    known = _author(mail, signature, files)
     yield Check("signer", known.known, known.words, "trusted")
-    for name, ok, reason in verify_signers.stamps(opened, trust):
+    for name, ok, reason in verify_signers.stamps(opened, files):
         yield Check(name, ok, reason, "timestamp")
     for name, ok, reason in _registered(mail, repo):
         yield Check(name, ok, reason, "registered")
@@ -189,15 +188,13 @@ def _stated(mail: _Mail, signature: pades.PdfSignature) -> str | None:
     return None
 
 
-def _author(mail: _Mail, signature: pades.PdfSignature, trust: Path | None) -> Trust:
+def _author(mail: _Mail, signature: pades.PdfSignature, files: TrustFiles) -> Trust:
     certificate = signature.certificate
     assert certificate is not None
     assert signature.signed_at is not None  # `pades` gives both where nothing is wrong, and this comes after it
-    pinned, unreadable = verify_signers.pinned_by(trust)
-    at, stamp = signature.signed_at, signature.stamp
-    if stamp and stamp.at and (authority := verify_signers.authority(stamp, pinned)) and authority.known:
-        at = stamp.at
-    known = unreadable or trusts.assess(certificate, signature.chain, pinned, datetime.fromisoformat(at))
+    pinned, unreadable = verify_signers.pinned_by(files.signers)
+    at = verify_signers.believed_time(signature.stamp, signature.signed_at, files)
+    known = unreadable or trusts.assess(certificate, signature.chain, pinned, at)
     name, print_ = keys.subject_name(certificate), keys.fingerprint(certificate)
     mail.author = Signer("author", name, print_, keys.is_self_signed(certificate), known.known, known.words)
     return known

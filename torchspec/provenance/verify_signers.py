@@ -14,7 +14,7 @@ from torchspec.provenance import trust as trusts
 from torchspec.provenance.dsse import Signature
 from torchspec.provenance.terms import HISTORY_FOLDER
 from torchspec.provenance.timestamp import Stamp
-from torchspec.provenance.trust import Trust
+from torchspec.provenance.trust import Trust, TrustFiles
 from torchspec.provenance.verify_parts import Opened
 
 if TYPE_CHECKING:
@@ -39,15 +39,12 @@ def pinned_by(trust: Path | None) -> tuple[tuple[x509.Certificate, ...], Trust |
     return read.value or (), None if read.value else Trust(False, read.diagnostics[0].message)
 
 
-def everybody(opened: Opened, trust: Path | None) -> tuple[Known, ...]:
+def everybody(opened: Opened, files: TrustFiles) -> tuple[Known, ...]:
     """The signers of the envelope, the author first; empty where the envelope cannot be read."""
     if opened.statement is None:
         return ()
-    pinned, unreadable = pinned_by(trust)
-    at = datetime.fromisoformat(opened.statement.predicate["made_at"])
-    stamp = opened.pdf.stamp
-    if stamp and stamp.at and (known := authority(stamp, pinned)) and known.known:  # else its time is nobody's
-        at = datetime.fromisoformat(stamp.at)
+    pinned, unreadable = pinned_by(files.signers)
+    at = believed_time(opened.pdf.stamp, opened.statement.predicate["made_at"], files)
     return tuple(
         Known(
             keys.subject_name(s.certificate),
@@ -59,6 +56,14 @@ def everybody(opened: Opened, trust: Path | None) -> tuple[Known, ...]:
     )
 
 
+def believed_time(stamp: Stamp | None, said: str, files: TrustFiles) -> datetime:
+    """When the author signed: by the timestamp where the reader knows its authority, else what the author `said`."""
+    pinned, _ = pinned_by(files.authorities)
+    if stamp and stamp.at and (known := authority(stamp, pinned)) and known.known:
+        said = stamp.at
+    return datetime.fromisoformat(said)
+
+
 def authority(stamp: Stamp, pinned: tuple[x509.Certificate, ...]) -> Trust | None:
     """What the reader knows of a timestamp's authority; None for a token that does not hold."""
     if stamp.certificate is None or stamp.at is None:
@@ -66,9 +71,9 @@ def authority(stamp: Stamp, pinned: tuple[x509.Certificate, ...]) -> Trust | Non
     return trusts.assess_authority(stamp.certificate, stamp.chain, pinned, datetime.fromisoformat(stamp.at))
 
 
-def stamps(opened: Opened, trust: Path | None) -> Iterator[tuple[str, bool | None, str]]:
+def stamps(opened: Opened, files: TrustFiles) -> Iterator[tuple[str, bool | None, str]]:
     """(name, whether the authority is trusted, why) of each timestamp of the memo: of its signature, of its plan."""
-    pinned, unreadable = pinned_by(trust)
+    pinned, unreadable = pinned_by(files.authorities)
     of_plan = None
     if opened.statement is not None:
         of_plan = timestamps.of_plan(opened.folder / HISTORY_FOLDER, opened.statement.predicate["plan"])
@@ -91,7 +96,7 @@ def _moment(signature: Signature, made: datetime, number: int) -> datetime:
     return made if number == 0 else max(made, signature.certificate.not_valid_before_utc)
 
 
-def author(opened: Opened, trust: Path | None) -> Trust | None:
+def author(opened: Opened, files: TrustFiles) -> Trust | None:
     """What the reader knows of the author; None where the envelope cannot be read."""
-    found = everybody(opened, trust)
+    found = everybody(opened, files)
     return found[0].trust if found else None

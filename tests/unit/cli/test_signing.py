@@ -73,3 +73,11 @@ def test_a_pkcs12_file_that_cannot_be_used_is_said_why(
     assert main(["cosign", str(memo), "--key", str(path)]) == 3
     assert words in capsys.readouterr().err
     assert (memo / "envelope.json").read_bytes() == before
+
+
+def test_a_file_of_timestamp_authorities_makes_no_signer_known(
+    memo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, pem = container(tmp_path)
+    main(["verify", str(memo), "--trust-timestamps", str(pem)])
+    assert "no trust file was given, so the name is a claim" in capsys.readouterr().out

@@ -137,7 +137,7 @@ def test_a_tag_that_was_moved_is_named(project: Project) -> None:
 
 
 def test_whether_the_authority_is_known_is_said_apart(project: Project, tmp_path: Path) -> None:
-    """A token that holds says when; only the reader's trust file says whether to believe it."""
+    """A token that holds says when; only the reader's file of authorities says whether to believe it."""
     locked, authority = project.compile(), make_authority(tmp_path / "authority", datetime.now(UTC))
     with serving(authority) as url:
         stamp(project, url)
@@ -146,17 +146,18 @@ def test_whether_the_authority_is_known_is_said_apart(project: Project, tmp_path
     own = project.key.certificate.public_bytes(Encoding.PEM)
     known = x509.load_der_x509_certificate(authority.tsa_cert.dump()).public_bytes(Encoding.PEM)
 
-    def asked(pem: bytes | None) -> tuple[list[bool | None], VerifyReport]:
-        trust = None if pem is None else tmp_path / "trust.pem"
-        if trust:
-            trust.write_bytes(pem or b"")
-        report = verify(memo, trust=trust)
+    def asked(pem: bytes | None, option: str = "trust_timestamps") -> tuple[list[bool | None], VerifyReport]:
+        path = None if pem is None else tmp_path / "trust.pem"
+        if path:
+            path.write_bytes(pem or b"")
+        files: dict[str, Any] = {option: path}
+        report = verify(memo, **files)
         return [c.ok for c in report.checks if c.group == "timestamp"], report
 
     for pem, ok, words in (
-        (None, None, "no trust file was given, so its time is a claim"),
-        (own, None, "nobody in your trust file vouches for it, so its time is a claim"),
-        (own + known, True, "its certificate is in your trust file"),
+        (None, None, "no file of timestamp authorities was given, so its time is a claim"),
+        (own, None, "nobody in your file of timestamp authorities vouches for it, so its time is a claim"),
+        (own + known, True, "its certificate is in your file of timestamp authorities"),
     ):
         found, report = asked(pem)
         assert found == [ok, ok]
@@ -164,13 +165,16 @@ def test_whether_the_authority_is_known_is_said_apart(project: Project, tmp_path
         told = [w for w in report.words if w.startswith("Timestamp of the ")]
         assert [words in w for w in told] == [True, True], told
         assert [t["ok"] for t in report.to_json()["timestamps"]] == [ok, ok]
+        assert report.to_json()["trusted"] is None, "a file of timestamp authorities says nothing of authors"
     assert asked(b"no certificate")[0] == [False, False]
+    found, report = asked(own + known, "trust")
+    assert (found, report.trusted) == ([None, None], True), "a trust file says nothing of timestamps"
 
 
 def test_a_signer_is_no_authority_and_an_authority_has_dates(tmp_path: Path) -> None:
     """A pinned colleague cannot stamp their own work; a time outside of the certificate's dates is not believed."""
     for stamps, moment, known, words in (
-        (True, MOMENT, True, "its certificate is in your trust file"),
+        (True, MOMENT, True, "its certificate is in your file of timestamp authorities"),
         (False, MOMENT, None, "not made for timestamps"),
         (True, datetime(2010, 1, 1, tzinfo=UTC), False, "outside the dates"),
     ):
@@ -178,3 +182,6 @@ def test_a_signer_is_no_authority_and_an_authority_has_dates(tmp_path: Path) -> 
         certificate = x509.load_der_x509_certificate(made.tsa_cert.dump())
         found = trust.assess_authority(certificate, (), (certificate,), moment)
         assert (found.known, words in found.words) == (known, True), found.words
+        as_author = trust.assess(certificate, (), (certificate,), moment)
+        if stamps:
+            assert as_author.known is False, "an authority signs no memo, pinned or not"

@@ -120,7 +120,8 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS823",
         "the trust file cannot be read",
-        "A trust file holds PEM certificates of the signers, or of the authorities, that you accept.",
+        "A trust file holds PEM certificates: of the signers that you accept, or of those who certify them (--trust); "
+        "of the timestamp authorities that you accept (--trust-timestamps).",
         "torchspec verify --trust memo.pdf",
         "torchspec verify --trust team.cert.pem",
     ),
