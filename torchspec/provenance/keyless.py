@@ -65,13 +65,13 @@ class _SignedAlready(Exception):
 
 
 def half_said(known: Known) -> Diagnostic | None:
-    """TS830 where only one half of whom the reader accepts was said."""
+    """TS831 where only one half of whom the reader accepts was said."""
     if bool(known.identity) == bool(known.issuer):
         return None
     given, lacking = ("identity", "issuer") if known.identity else ("issuer", "identity")
     message = f"--sigstore-{given} was given without --sigstore-{lacking}, which together say whom you accept"
     hint = "give both, for instance: --sigstore-identity ana@example.org --sigstore-issuer https://accounts.google.com"
-    return Diagnostic("TS830", message, hint=hint)
+    return Diagnostic("TS831", message, hint=hint)
 
 
 def sign(memo_folder: Path, payload: bytes, *, config: Path | None = None, ask: bool = False) -> Result[Seen]:

@@ -219,7 +219,7 @@ def test_half_of_whom_the_reader_accepts_is_refused(signed: Path, capsys: pytest
     ):
         assert main(["verify", str(signed), option, value]) == 3
         said = capsys.readouterr()
-        assert (said.out, "error[TS830]" in said.err, lacking in said.err) == ("", True, True), said.err
+        assert (said.out, "error[TS831]" in said.err, lacking in said.err) == ("", True, True), said.err
 
 
 def test_a_second_reviewer_signs_beside_the_first(signed: Path, mock: MockSigstore, root: Path, tmp_path: Path) -> None:

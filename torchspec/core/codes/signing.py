@@ -170,12 +170,11 @@ TABLE: tuple[Code, ...] = (
         "torchspec cosign out/quickstart/memo/latest --key reviewer.key.pem",
     ),
     Code(
-        "TS830",
+        "TS831",
         "whom you accept is half said",
         "An identity is a name and who says that it is theirs: any issuer can say any name, and an issuer alone names "
         "nobody. Nothing was verified.",
         "torchspec verify out/quickstart/memo/latest --sigstore-identity ana@example.org",
-        "torchspec verify out/quickstart/memo/latest --sigstore-identity ana@example.org "
-        "--sigstore-issuer https://accounts.google.com",
+        "torchspec verify memo/latest --sigstore-identity ana@example.org --sigstore-issuer https://issuer.example.org",
     ),
 )
