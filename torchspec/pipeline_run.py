@@ -145,8 +145,8 @@ def context_of(compiled: Compiled) -> dict[str, Any]:
 
 def driven(plan: Plan, backend: str) -> tuple[str, ...]:
     """The cells of a backend that its harness measures: all but those whose figures a service gives."""
-    served = {workload.name for workload in plan.workloads if workload.kind == "ingested"}
-    return tuple(c.id for c in plan.cells if c.backend == backend and c.workload not in served)
+    served = plan.served
+    return tuple(c.id for c in plan.cells if c.backend == backend and c.id not in served)
 
 
 def _calibrations(plan: Plan) -> tuple[dict[str, Any], list[Diagnostic]]:

@@ -305,7 +305,8 @@ def ingest(arguments: Namespace) -> int:
     if isinstance(compiled, int):
         return compiled
     compiled.evidence.mkdir(parents=True, exist_ok=True)
-    result = take(Path(arguments.folder), compiled.plan_digest, compiled.lock.harness, compiled.evidence)
+    harness, served = compiled.lock.harness, compiled.plan.served
+    result = take(Path(arguments.folder), compiled.plan_digest, harness, compiled.evidence, served)
     _tell(result.diagnostics, arguments)
     if result.value is None:
         return exit_for(result.diagnostics) or Exit.MACHINE

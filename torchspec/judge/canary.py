@@ -4,14 +4,16 @@ The unit is the group that the file names (a host, an hour), never a single requ
 figure. Where the same five or more groups were served by both sides they are compared group by group (Wilcoxon's
 signed ranks); else the two sides' groups are (Mann and Whitney's). A share of requests is no better known than its
 count allows (Clopper and Pearson's bounds), so that its interval reaches as far as the wider of the two. One-sided 5 %
-at each end. There is no planted control: what an interval cannot tell is inconclusive.
+at each end; 5 %/k² at the k-th intake with other figures, so that all looks together stay below 8.3 %. Where figures
+that were taken in once are gone, the rest decides nothing. There is no planted control: what an interval cannot tell
+is inconclusive.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,14 +52,62 @@ class Side:
         return math.fsum(self.values[g] * self.requests[g] for g in self.values) / self.counted
 
 
-def find(question: Question, records: Sequence[Record]) -> Finding | None:
-    """The finding from the `sample` records of one cell; None where the candidate sent none."""
+def find(question: Question, records: Sequence[Record], earlier: Sequence[Sequence[Record]] = ()) -> Finding | None:
+    """The finding from the `sample` records of one cell; None where the candidate sent none.
+
+    `earlier`: the samples of each intake before this one.
+    """
     mine = [r for r in records if r.body.get("metric") == question.metric.name]
+    told = _told(mine)
+    before = [_told(r for r in one if r.body.get("metric") == question.metric.name) for one in earlier]
+    gone = {figure: file for one in before for figure, file in one.items() if figure not in told}
+    looks = len({frozenset(one) for one in (*before, told) if one})
     new, base = _side(mine, question.candidate), _side(mine, "baseline")
-    if not new.values:
-        return None
-    detail = mine[-1].body.get("detail") or {}
-    shown = _shown(question, new, base, mine[-1].body, detail)
+    if new.values:
+        found = _weighed(question, new, base, mine[-1].body, ALPHA / looks**2)
+        found = replace(found, detail=found.detail | {"intakes": looks})
+        if looks > 1 and found.confidence is not None:
+            found = replace(found, reason=f"{found.reason} (intake {looks}: one-sided {_percent(ALPHA / looks**2)})")
+        return _without(question, found, gone)
+    return _without(question, Finding("inconclusive", "", "no figure of the candidate is left"), gone) if gone else None
+
+
+Told = dict[tuple[str, ...], str]  # a figure as it was told, whichever file it stood in -> that file
+
+
+def _told(records: Iterable[Record]) -> Told:
+    told: Told = {}
+    for record in records:
+        detail = record.body.get("detail") or {}
+        own = [detail.get(name) for name in ("group", "since", "until", "requests")]
+        file = f"{detail.get('file')} ({str(detail.get('sha256'))[:16]})"
+        told[tuple(str(one) for one in (record.body.get("side"), record.body.get("value"), *own))] = file
+    return told
+
+
+def _percent(level: float) -> str:
+    return f"{level * 100:.2g}{NNBSP}%"
+
+
+def _without(question: Question, found: Finding, gone: Told) -> Finding:
+    """`found`, or inconclusive where figures that were taken in before are in it no more."""
+    if not gone:
+        return found
+    files = sorted(set(gone.values()))
+    more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+    reason = (
+        f"{len(gone)} figures that were taken in before, from {files[0]}{more}, are gone: what is left does not speak "
+        f"for all that was served; put them back, or agree on another plan (what is left: {found.reason})"
+    )
+    found = replace(found, reason=reason, detail=found.detail | {"gone": {"figures": len(gone), "files": files}})
+    if question.bound is None and found.outcome == "pass":  # a report has no vote
+        return found
+    return replace(found, outcome="inconclusive", rule="figures were dropped", improvement=False, p=None)
+
+
+def _weighed(question: Question, new: Side, base: Side, body: dict[str, Any], alpha: float) -> Finding:
+    detail = body.get("detail") or {}
+    shown = _shown(question, new, base, body, detail)
     compared = question.scale != "value"
     if compared and not base.values:
         return replace(shown, outcome="error", rule="no reference", reason="the files hold no figure of the baseline")
@@ -77,9 +127,13 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
                 "as `increase <= ...`"
             )
             return replace(shown, outcome="error", rule="relative limit on a baseline of zero", reason=reason)
-        estimate, low, high, how = _compared(question, new, base)
+        interval = _compared(question, new, base, alpha)
+        if interval is None:
+            reason = f"{fewest} {groups} a side are too few for an interval at one-sided {_percent(alpha)}"
+            return replace(shown, rule="too few groups", reason=reason)
+        estimate, low, high, how = interval
     else:
-        estimate, low, high, how = _own(question, new)
+        estimate, low, high, how = _own(question, new, alpha)
     value, formed_low, formed_high = in_form(question, estimate, low, high)
     half = (formed_high - formed_low) / 2
     shown = replace(
@@ -87,14 +141,14 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
         estimate=value,
         low=formed_low,
         high=formed_high,
-        confidence=1 - 2 * ALPHA,
+        confidence=1 - 2 * alpha,
         visible=half if compared and math.isfinite(half) else None,
         detail=shown.detail | {"interval": how},
     )
     found = _concluded(question, shown, low, high, groups)
     bound = question.bound
     if found.outcome == "fail" and not compared and bound is not None and len(base.values) >= ENOUGH:
-        _, low, high, _ = _own(question, base)
+        _, low, high, _ = _own(question, base, alpha)
         if crossing(bound, low, high) == "beyond":
             return limit_is_wrong(question, found, _level(question, base))
     return found
@@ -157,62 +211,78 @@ def _shown(question: Question, new: Side, base: Side, body: dict[str, Any], deta
 Interval = tuple[float, float, float, str]
 
 
-def _own(question: Question, side: Side) -> Interval:
-    low, high = centre_interval(list(side.values.values()), ALPHA)
+def _own(question: Question, side: Side, alpha: float) -> Interval:
+    low, high = centre_interval(list(side.values.values()), alpha)
     level = _level(question, side)
     if not _is_share(question, side):
         return level, min(low, level), max(high, level), "between groups"
-    least, most = count_bounds(side.share * side.counted, side.counted)
+    least, most = count_bounds(side.share * side.counted, side.counted, alpha)
     return level, max(0.0, min(low, least)), min(1.0, max(high, most)), "the wider of between groups and counting"
 
 
-def _compared(question: Question, new: Side, base: Side) -> Interval:
+def _compared(question: Question, new: Side, base: Side, alpha: float) -> Interval | None:
     ratio = question.scale == "ratio"
-    low, high, how = _between_groups(new.values, base.values, ratio)
+    between = _between_groups(new.values, base.values, ratio, alpha)
+    if between is None:
+        return None
+    low, high, how = between
     one, two = _level(question, new), _level(question, base)
     estimate = one / two if ratio else one - two
     if not _is_share(question, new, base):
         return estimate, min(low, estimate), max(high, estimate), how
-    least, most = _by_count(new, base, ratio)
+    least, most = _by_count(new, base, ratio, alpha)
     return estimate, min(low, least, estimate), max(high, most, estimate), f"the wider of {how} and counting"
 
 
-def _between_groups(new: dict[str, float], base: dict[str, float], ratio: bool) -> tuple[float, float, str]:
+def _between_groups(
+    new: dict[str, float], base: dict[str, float], ratio: bool, alpha: float
+) -> tuple[float, float, str] | None:
+    """Bounds at one-sided `alpha`; None where so few groups have none."""
     logs = not ratio or all(v > 0 for v in (*new.values(), *base.values()))
     if set(new) == set(base) and len(new) >= PAIRED and logs:
         each = [math.log(new[g] / base[g]) if ratio else new[g] - base[g] for g in sorted(new)]
-        low, high = signed_rank_interval(each, ALPHA)
+        bounds = signed_rank_interval(each, alpha)
+        if bounds is None:
+            return None
+        low, high = bounds
         return (math.exp(low), math.exp(high), "group by group") if ratio else (low, high, "group by group")
     one, two = list(new.values()), list(base.values())
     if ratio:
         shifts = sorted((c / b if b > 0 else (1.0 if c == 0 else math.inf)) for b in two for c in one)
     else:
         shifts = sorted(c - b for b in two for c in one)
-    k = _outside(len(two), len(one))
+    k = _outside(len(two), len(one), alpha)
+    if k is None:
+        return None
     return shifts[k], shifts[len(shifts) - 1 - k], "between the sides' groups"
 
 
-def _outside(n: int, m: int) -> int:
+def _outside(n: int, m: int, alpha: float) -> int | None:
     """How many of the n*m sorted shifts lie outside each end; both are at least three."""
     if max(n, m) <= EXACT:
-        return shift_ends(n, m, ALPHA) or 0
-    spread = math.sqrt(n * m * (n + m + 1) / 12)
-    return max(0, math.floor(n * m / 2 - 1.6449 * spread - 0.5))
+        return shift_ends(n, m, alpha)
+    k = math.floor(n * m / 2 + float(special.ndtri(alpha)) * math.sqrt(n * m * (n + m + 1) / 12) - 0.5)
+    return k if k >= 0 else None
 
 
-def signed_rank_interval(values: Sequence[float], alpha: float) -> tuple[float, float]:
-    """Distribution-free bounds of the centre of differences from their pairwise means, `alpha` at each end."""
+def signed_rank_interval(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """Distribution-free bounds of the centre of differences from their pairwise means, `alpha` at each end.
+
+    None where so few have none.
+    """
     n = len(values)
     means = sorted((values[i] + values[j]) / 2 for i in range(n) for j in range(i, n))
     k = _signed_rank_outside(n, alpha)
+    if k < 0:
+        return None
     return means[k], means[len(means) - 1 - k]
 
 
 def _signed_rank_outside(n: int, alpha: float) -> int:
-    """How many pairwise means lie outside each end, by the exact distribution of the signed ranks."""
+    """How many pairwise means lie outside each end, by the exact distribution of the signed ranks; -1: no end."""
     if n > EXACT:
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return max(0, math.floor(n * (n + 1) / 4 - 1.6449 * spread - 0.5))
+        return math.floor(n * (n + 1) / 4 + float(special.ndtri(alpha)) * spread - 0.5)
     ways = [1]
     for rank in range(1, n + 1):
         ways = [
@@ -224,21 +294,21 @@ def _signed_rank_outside(n: int, alpha: float) -> int:
         if below > alpha * 2**n * (1 + 1e-12):
             break
         k += 1
-    return max(k, 0)
+    return k
 
 
-def count_bounds(count: float, of: float) -> tuple[float, float]:
-    """Clopper and Pearson's one-sided bounds of a share, `ALPHA` at each end."""
-    low = float(special.betaincinv(count, of - count + 1, ALPHA)) if count > 0 else 0.0
-    high = float(special.betaincinv(count + 1, of - count, 1 - ALPHA)) if count < of else 1.0
+def count_bounds(count: float, of: float, alpha: float = ALPHA) -> tuple[float, float]:
+    """Clopper and Pearson's one-sided bounds of a share, `alpha` at each end."""
+    low = float(special.betaincinv(count, of - count + 1, alpha)) if count > 0 else 0.0
+    high = float(special.betaincinv(count + 1, of - count, 1 - alpha)) if count < of else 1.0
     return low, high
 
 
-def _by_count(new: Side, base: Side, ratio: bool) -> tuple[float, float]:
+def _by_count(new: Side, base: Side, ratio: bool, alpha: float) -> tuple[float, float]:
     """What counting alone leaves open of the change of a share (Newcombe's way of joining two intervals)."""
     one, two = new.share, base.share
-    low1, high1 = count_bounds(one * new.counted, new.counted)
-    low2, high2 = count_bounds(two * base.counted, base.counted)
+    low1, high1 = count_bounds(one * new.counted, new.counted, alpha)
+    low2, high2 = count_bounds(two * base.counted, base.counted, alpha)
     if ratio:
         return low1 / high2, high1 / low2 if low2 > 0 else math.inf
     return one - two - math.hypot(one - low1, high2 - two), one - two + math.hypot(high1 - one, two - low2)

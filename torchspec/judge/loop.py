@@ -49,7 +49,7 @@ def judge_all(
     calibration: Mapping[tuple[str, str], Calibration] | None = None,
 ) -> Judged:
     """See `torchspec.judge.judge`."""
-    evidence = read(records, plan_digest or digest(to_json(plan)))
+    evidence = read(records, plan_digest or digest(to_json(plan)), plan.served)
     return _Judge(plan, evidence, calibration or {}).all()
 
 
@@ -63,8 +63,7 @@ class _Judge:
         self.controls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.endings: dict[tuple[str, str], Ending] = {}
         self.timed: tuple[tuple[str, str], Timed] | None = None  # of the cell that is being judged
-        served = {workload.name for workload in plan.workloads if workload.kind == "ingested"}
-        self.served = {cell.id for cell in plan.cells if cell.workload in served}
+        self.served = plan.served
 
     def all(self) -> Judged:
         cells = {cell.id: cell for cell in self.plan.cells}
@@ -158,7 +157,7 @@ class _Judge:
         cell, candidate = question.cell, question.candidate
         sampled = self.evidence.of(cell, candidate, "sample")
         if cell in self.served:
-            return canary.find(question, sampled)
+            return canary.find(question, sampled, self.evidence.earlier.get((cell, candidate), ()))
         sampling = question.metric.sampling
         if sampling == "fact" or question.limit.form in ("holds", "identical"):
             return facts.find(question, self.evidence.of(cell, candidate, "fact"))

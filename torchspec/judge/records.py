@@ -3,12 +3,13 @@
 A run counts when it was started for this plan. Runs that share backend, candidate, harness, kind of machine and both
 environments form a group, and their evidence is pooled: a run that went on where another stopped adds to it. Where a
 cell was measured by several groups, the latest that brought it to an end speaks for it; `Run.why` says what became of
-the rest.
+the rest. A run that took in a canary's files, without a harness, counts for cells that a service measures and for no
+other; each such run stands alone, and the earlier ones are handed on beside the latest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,10 @@ ENDINGS = ("measured", "failed")
 #: What must agree between runs before their evidence is pooled. Variables, threads and settings come from the plan.
 ENVIRONMENT = ("python", "torch", "packages", "threads")
 HOST = ("os", "architecture", "cpu", "cores", "memory_bytes")
+#: Of a run without a harness: what is evidence, and what tells of the run. Anything else in it is a stray.
+SERVED = ("sample", "cell.done")
+TOLD = ("run.start", "run.end", "note")
+Found = dict[str, dict[str, list[Record]]]  # of one cell and candidate: group -> kind -> records
 
 
 @dataclass(slots=True)
@@ -35,6 +40,12 @@ class Run:
     why: str = ""
     group: str = ""
     environments: dict[tuple[str, str], Record] = field(default_factory=dict)  # (candidate, side) -> first record
+
+    @property
+    def canary(self) -> bool:
+        """Whether files of a service were taken in and no harness ran."""
+        start = self.start.body if self.start else {}
+        return start.get("canary") is not None and start.get("harness") is None
 
     @property
     def backend(self) -> str:
@@ -77,6 +88,7 @@ class Evidence:
     head: str
     last_at: str | None
     by_place: dict[tuple[str, str], dict[str, list[Record]]]  # (cell, candidate) -> kind -> records
+    earlier: dict[tuple[str, str], list[list[Record]]]  # (cell, candidate) -> samples of each intake before the latest
     by_candidate: dict[str, dict[str, list[Record]]]  # records without a cell
     by_seq: dict[int, Record]
     frozen: dict[str, list[Record]]  # cell -> frozen.made
@@ -100,13 +112,12 @@ def _group(run: Run) -> str:
     }
     harness = start.get("harness") or {}
     machine = [host.get(name) for name in HOST]
-    canary = (start.get("canary") or {}).get("mark")  # each intake of a canary's files speaks for itself
-    taken = [canary] if canary is not None else []
+    taken = [run.id] if run.canary else []  # each intake of a canary's files speaks for itself
     return digest([run.backend, start.get("candidate"), harness.get("sha256"), machine, sides, *taken])[:12]
 
 
-def read(records: Iterable[Record], plan_digest: str) -> Evidence:
-    """Sorts one ledger's records for the judge.
+def read(records: Iterable[Record], plan_digest: str, served: Collection[str] = ()) -> Evidence:
+    """Sorts one ledger's records for the judge. `served`: ids of the cells that a service measures, and no harness.
 
     Of the notes only a calibration counts, which a run was given before it measured; corrections are for people.
     """
@@ -132,11 +143,12 @@ def read(records: Iterable[Record], plan_digest: str) -> Evidence:
             run.why = "left out: it ran another plan"
         else:
             run.used, run.group = True, _group(run)
-    return _sorted(kept, runs, head)
+    return _sorted(kept, runs, head, served)
 
 
-def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
-    groups: dict[tuple[str, str], dict[str, dict[str, list[Record]]]] = {}
+def _sorted(records: list[Record], runs: dict[str, Run], head: str, served: Collection[str]) -> Evidence:
+    groups: dict[tuple[str, str], Found] = {}
+    strays: dict[str, int] = {}  # run -> records that a run without a harness cannot give
     by_candidate: dict[str, dict[str, list[Record]]] = {}
     frozen: dict[str, list[Record]] = {}
     noise: dict[str, list[Record]] = {}
@@ -147,9 +159,14 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
         run = runs[record.run]
         if not run.used:
             continue
+        cell, candidate = record.body.get("cell"), record.body.get("candidate")
+        if run.canary and record.kind not in TOLD and not (record.kind in SERVED and cell in served):
+            strays[run.id] = strays.get(run.id, 0) + 1
+            continue
         by_seq[record.seq] = record
         last_at = record.time if last_at is None else max(last_at, record.time)
-        cell, candidate = record.body.get("cell"), record.body.get("candidate")
+        if run.canary and record.kind not in SERVED:
+            continue
         if record.kind == "frozen.made" and cell:
             frozen.setdefault(cell, []).append(record)
         elif candidate and cell:
@@ -163,11 +180,14 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str) -> Evidence:
             noise.setdefault(record.run, []).append(record)
         elif record.kind == "control.broken":
             by_candidate.setdefault("", {}).setdefault(record.kind, []).append(record)
-    canaries = {run.group for run in runs.values() if run.start is not None and run.start.body.get("canary")}
+    canaries = {run.group for run in runs.values() if run.canary}
     chosen = {place: _latest(found, canaries) for place, found in groups.items()}
     by_place = {place: groups[place][group] for place, group in chosen.items()}
-    _say_what_became(runs, groups, chosen)
-    return Evidence(list(runs.values()), head, last_at, by_place, by_candidate, by_seq, frozen, noise, calibration)
+    earlier = {place: _earlier(groups[place], canaries, group) for place, group in chosen.items() if group in canaries}
+    _say_what_became(runs, groups, chosen, strays)
+    return Evidence(
+        list(runs.values()), head, last_at, by_place, earlier, by_candidate, by_seq, frozen, noise, calibration
+    )
 
 
 def _calibrated(body: Mapping[str, Any]) -> dict[tuple[str, str], Calibration]:
@@ -181,27 +201,36 @@ def _calibrated(body: Mapping[str, Any]) -> dict[tuple[str, str], Calibration]:
     return found
 
 
-def _latest(found: dict[str, dict[str, list[Record]]], canaries: set[str]) -> str:
+def _newest(kinds: dict[str, list[Record]]) -> int:
+    return max(r.seq for records in kinds.values() for r in records)
+
+
+def _latest(found: Found, canaries: set[str]) -> str:
     """The group whose last ending of the cell is the newest; without any ending, the one with the newest record.
 
     Of a canary the latest intake speaks, even where it was refused: figures that were taken in earlier are not better.
     """
 
-    def newest(group: str) -> tuple[int, int]:
+    def ended(group: str) -> tuple[int, int]:
         kinds = found[group]
-        ended = [r.seq for r in kinds.get("cell.done", []) if r.body.get("status") in ENDINGS]
-        return (max(ended, default=-1), max(r.seq for records in kinds.values() for r in records))
+        done = [r.seq for r in kinds.get("cell.done", []) if r.body.get("status") in ENDINGS]
+        return max(done, default=-1), _newest(kinds)
 
     taken = [group for group in found if group in canaries]
-    if taken:
-        return max(taken, key=lambda group: newest(group)[1])
-    return max(found, key=newest)
+    return max(taken, key=lambda group: _newest(found[group])) if taken else max(found, key=ended)
+
+
+def _earlier(found: Found, canaries: set[str], chosen: str) -> list[list[Record]]:
+    """The samples of each intake of a cell but the one that speaks, in the order in which they were taken in."""
+    others = [found[group] for group in found if group in canaries and group != chosen]
+    return [kinds["sample"] for kinds in sorted(others, key=_newest) if kinds.get("sample")]
 
 
 def _say_what_became(
     runs: dict[str, Run],
-    groups: dict[tuple[str, str], dict[str, dict[str, list[Record]]]],
+    groups: dict[tuple[str, str], Found],
     chosen: dict[tuple[str, str], str],
+    strays: Mapping[str, int],
 ) -> None:
     speaking: dict[str, int] = {}
     silent: dict[str, int] = {}
@@ -218,10 +247,14 @@ def _say_what_became(
             continue
         others = [other for other in mates[run.group] if other != run.id]
         parts = [f"pooled with {', '.join(others)}"] if others else []
-        if silent.get(run.group):
+        if run.id in strays:
+            parts.append(f"{strays[run.id]} records left out: no harness ran, and no service measures what they are of")
+        if silent.get(run.group) and run.canary:
+            parts.append("files were taken in again later, and the later intake speaks")
+        elif silent.get(run.group):
             parts.append(
                 f"{silent[run.group]} cells were measured again later in another environment or on another machine, "
                 "and the later evidence speaks for them"
             )
         run.why = "; ".join(parts) if parts else "used"
-        run.used = bool(speaking.get(run.group)) or not silent.get(run.group)
+        run.used = bool(speaking.get(run.group)) or not (silent.get(run.group) or run.id in strays)

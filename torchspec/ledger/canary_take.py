@@ -1,7 +1,7 @@
 """Writes what canary files give to the ledger: a run of its own, one note a file, samples, and how each cell ended.
 
-The same files twice are one evidence. Other files for the same cell are a new run, and the judge hears the latest. Must
-not hold a file against the plan; `canary` does.
+The same files twice in a row are one evidence. Other files for the same cell are a new run: the judge hears the latest,
+and holds it against those before. Must not hold a file against the plan; `canary` does.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _mark(one: Canary) -> str:
 
 
 def _known(path: Path, plan: str) -> dict[tuple[str, str], str]:
-    """(cell, candidate) -> mark of its latest intake for this plan that was written to its end."""
+    """(cell, candidate) -> mark of its latest intake for this plan; "" where that was not written to its end."""
     found: dict[tuple[str, str], str] = {}
     marks: dict[str, str] = {}
     if not path.exists():
@@ -70,8 +70,9 @@ def _known(path: Path, plan: str) -> dict[tuple[str, str], str]:
         taken = record.body.get("canary")
         if record.kind == "run.start" and isinstance(taken, dict) and record.body.get("plan") == plan:
             marks[record.run] = str(taken.get("mark"))
-        elif record.kind == "cell.done" and record.run in marks:
-            found[str(record.body["cell"]), str(record.body["candidate"])] = marks[record.run]
+        elif record.kind in ("sample", "cell.done") and record.run in marks:
+            mark = marks[record.run] if record.kind == "cell.done" else ""
+            found[str(record.body["cell"]), str(record.body["candidate"])] = mark
     return found
 
 

@@ -2,7 +2,8 @@
 
 Each record keeps its time, run, kind and body; the body gains `origin`, its number and hash in the ledger it comes
 from. Numbers that point to other records (`control.timing`, `note.about`) become the numbers here. A note before them
-says what was taken in, and when. The other ledger is kept beside ours, byte for byte, and so are the logs it names.
+says what was taken in, and when. The other ledger is kept beside ours, byte for byte, and so are the logs and files
+of canaries that it names.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ def identity(record: Record) -> str:
     return str(origin["hash"]) if isinstance(origin, dict) and "hash" in origin else record.hash
 
 
-def ingest(folder: Path, plan_digest: str, harness_digests: Mapping[str, str], into: Path) -> Result[Taken]:
+def ingest(
+    folder: Path, plan_digest: str, harness_digests: Mapping[str, str], into: Path, served: Collection[str] = ()
+) -> Result[Taken]:
     """Take the evidence in `folder` into the evidence folder `into`.
 
     Its chain must hold, and each of its runs must name the plan `plan_digest` and, for its backend, the harness in
-    `harness_digests` (backend -> SHA-256). Nothing is taken in otherwise (TS711 to TS716). The same evidence twice is
+    `harness_digests` (backend -> SHA-256). A run that took in a canary's files names none, and may speak of the cells
+    in `served` (ids) and of no other. Nothing is taken in otherwise (TS711 to TS716, TS718). The same evidence twice is
     the same evidence; a ledger that has grown since adds what is new. Also TS701 to TS708 where one cannot be used.
     """
     source = folder / LEDGER
@@ -55,7 +59,7 @@ def ingest(folder: Path, plan_digest: str, harness_digests: Mapping[str, str], i
         return Result(None, (Diagnostic("TS711", message, hint="name the folder with the evidence from elsewhere"),))
     try:
         with _quiet(source):
-            found = _examine(source, plan_digest, harness_digests)
+            found = _examine(source, plan_digest, harness_digests, served)
             if isinstance(found, Diagnostic):
                 return Result(None, (found,))
             return _take(source, found, into)
@@ -92,7 +96,7 @@ class _Examined:
     said: tuple[Diagnostic, ...]
 
 
-def _examine(source: Path, plan: str, harnesses: Mapping[str, str]) -> _Examined | Diagnostic:
+def _examine(source: Path, plan: str, harnesses: Mapping[str, str], served: Collection[str]) -> _Examined | Diagnostic:
     """Hold the other ledger against the plan and the harnesses; why it is refused, or what is in it."""
     report = verify(source)
     if report.problems:
@@ -103,6 +107,7 @@ def _examine(source: Path, plan: str, harnesses: Mapping[str, str]) -> _Examined
         message = f"there is no evidence in `{source.parent}`: its ledger is empty"
         return Diagnostic("TS711", message, hint="run the harness's `pair` there first")
     runs: list[str] = []
+    canaries: set[str] = set()
     hashes: set[bytes] = set()
     for record in read(source):
         hashes.add(bytes.fromhex(identity(record)))
@@ -115,7 +120,9 @@ def _examine(source: Path, plan: str, harnesses: Mapping[str, str]) -> _Examined
                 return Diagnostic("TS713", message, place, hint=hint)
             if body.get("harness") is None and body.get("canary") is not None:  # no harness ran: files were taken in
                 runs.append(record.run)
+                canaries.add(record.run)
                 continue
+            canaries.discard(record.run)
             harness = body.get("harness") or {"sha256": "no harness", "backend": None}
             stated = harness["sha256"]
             if harnesses.get(backend) != stated or harness["backend"] != backend:
@@ -129,7 +136,20 @@ def _examine(source: Path, plan: str, harnesses: Mapping[str, str]) -> _Examined
         elif record.run not in runs and record.kind != "note":
             message = f"record {record.seq} belongs to run {record.run}, which never began"
             return Diagnostic("TS716", message, place, hint="copy the whole ledger from where it was measured")
+        if record.run in canaries and not _of_a_service(record, served):
+            cell = record.body.get("cell")
+            what = f"a `{record.kind}` of {cell}" if cell else f"a `{record.kind}`"
+            message = f"run {record.run} took in files of a service, without a harness, and holds {what}"
+            hint = "only a harness gives that: measure it with the harness of this compilation"
+            return Diagnostic("TS718", message, place, hint=hint)
     return _Examined(tuple(dict.fromkeys(runs)), frozenset(hashes), report.head, report.warnings)
+
+
+def _of_a_service(record: Record, served: Collection[str]) -> bool:
+    """Whether a run that only took in a canary's files may hold this record."""
+    if record.kind in ("sample", "cell.done"):
+        return record.body.get("cell") in served
+    return record.kind in ("run.start", "note", "run.end")
 
 
 def _take(source: Path, found: _Examined, into: Path) -> Result[Taken]:
@@ -191,13 +211,15 @@ def _kept_name(head: str) -> str:
 
 
 def _keep(source: Path, head: str, into: Path) -> list[Diagnostic]:
-    """Copies of the other ledger and of the logs that it names. A log that is missing or unlike is a warning."""
+    """Copies of the other ledger and of the files that it names. One that is missing or unlike is a warning."""
     said = []
     try:
         kept = into / _kept_name(head)
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, kept)
         for record in read(source):
+            if record.kind == "run.start":
+                said += _keep_canary(source.parent, record, into)
             log = record.body.get("log")
             if record.kind != "side.failed" or not isinstance(log, dict) or not log["sha256"]:
                 continue
@@ -210,6 +232,22 @@ def _keep(source: Path, head: str, into: Path) -> list[Diagnostic]:
             shutil.copyfile(source.parent / place, into / place)
     except OSError as error:
         raise cannot("write", into, error) from error
+    return said
+
+
+def _keep_canary(folder: Path, start: Record, into: Path) -> list[Diagnostic]:
+    """Copies of a canary's files, by their digests."""
+    said = []
+    for file in (start.body.get("canary") or {}).get("files") or ():
+        place, sha256 = PurePosixPath(str(file["kept"])), str(file["sha256"])
+        own = folder / place
+        inside = place == PurePosixPath("canary") / f"{sha256[:16]}.json" and own.is_file()
+        if not inside or not own.resolve().is_relative_to(folder.resolve()) or file_digest(own) != sha256:
+            message = f"the file `{file['file']}` of run {start.run} is missing or is not the one that was recorded"
+            said.append(Diagnostic("TS717", message, severity=Severity.WARNING, hint="copy the folder `canary` too"))
+            continue
+        (into / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(own, into / place)
     return said
 
 

@@ -309,3 +309,9 @@ class Plan:
     budget: Budget
     files: tuple[TeamFile, ...]
     meta: dict[str, Any]
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Ids of the cells that the team's own service measures, and no harness."""
+        ingested = {workload.name for workload in self.workloads if workload.kind == "ingested"}
+        return frozenset(cell.id for cell in self.cells if cell.workload in ingested)

@@ -143,7 +143,9 @@ def test_an_improvement_is_named() -> None:
 
 
 def reach(values: list[float]) -> tuple[float, float]:
-    return canary.signed_rank_interval(values, ALPHA)
+    bounds = canary.signed_rank_interval(values, ALPHA)
+    assert bounds is not None
+    return bounds
 
 
 def test_signed_ranks_by_hand() -> None:
@@ -157,3 +159,34 @@ def test_signed_ranks_by_hand() -> None:
     assert misses <= 52  # 10 % is 40; 52 is the 98th point
     wide: Any = reach([noise.gauss(0, 1) for _ in range(60)])
     assert wide[0] < 0 < wide[1]
+
+
+def test_a_level_that_so_few_groups_do_not_reach() -> None:
+    assert canary.signed_rank_interval([1, 2, 3, 4], ALPHA) is None  # 1 in 16 is beyond the least of four
+    assert canary.signed_rank_interval([1, 2, 3, 4, 5, 6], ALPHA / 4) is None
+    assert canary.signed_rank_interval([1, 2, 3, 4, 5, 6, 7], ALPHA / 4) == (1, 7)
+
+
+def test_looking_again_and_again_is_paid_for() -> None:
+    """A truth at the limit, twelve hours and then three hours more at each of six looks: stopped at the first pass."""
+    noise, asked = random.Random(21), question("latency.p95", "growth", 0.05)
+    passed = corrected = 0
+    for _ in range(150):
+        hours = [(noise.gauss(1.0, 0.05), noise.gauss(1.05, 0.05)) for _ in range(27)]
+        looks: list[list[Record]] = []
+        for count in range(12, 28, 3):
+            own = {
+                s: {f"{h}": [(hours[h][k], None)] for h in range(count)}
+                for k, s in enumerate(("baseline", "candidate"))
+            }
+            looks.append(records("latency.p95", own))
+        passed += any(_outcome(asked, look, []) == "pass" for look in looks)
+        corrected += any(_outcome(asked, look, looks[:number]) == "pass" for number, look in enumerate(looks))
+    assert passed >= 15
+    assert corrected <= 17  # 8.3 % is 12.4; 17 is the 93rd point
+
+
+def _outcome(asked: Question, look: list[Record], earlier: list[list[Record]]) -> str:
+    finding = canary.find(asked, look, earlier)
+    assert finding is not None
+    return finding.outcome

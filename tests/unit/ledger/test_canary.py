@@ -154,9 +154,12 @@ def test_later_files_speak_and_a_refusal_is_no_worse_hidden_than_a_figure(compil
     put(compiled, told(compiled.plan_digest, samples()))
     taken(compiled)
     assert judged(compiled)["error.rate"].outcome == "pass"
-    put(compiled, told(compiled.plan_digest, samples(errors=0.3)))
+    late = [{**s, "since": s["since"].replace("11-03", "11-04"), "until": s["until"].replace("11-03", "11-04"),
+             "group": f"late {s['group']}"} for s in samples(20, errors=0.6)]  # fmt: skip
+    put(compiled, told(compiled.plan_digest, late), "late.json")
     taken(compiled)
-    assert judged(compiled)["error.rate"].outcome == "fail"
+    found = judged(compiled)["error.rate"]
+    assert (found.outcome, found.detail["intakes"]) == ("fail", 2)
     put(compiled, told(compiled.plan_digest, samples()), "second.json")  # the same hours twice: refused
     _, said = taken(compiled)
     assert [d.code for d in said] == ["TS745"]

@@ -63,12 +63,16 @@ def test_a_canary_that_was_taken_in_elsewhere_comes_along(tmp_path):
     with Writer(source / "ledger.jsonl") as writer:
         writer.append("r-canary", "run.start", {**start_of, "canary": {"mark": "34" * 32, "files": files}})
         writer.append("r-canary", "sample", BODIES["sample"])
-    result = ingest(source, PLAN, HARNESS, tmp_path / "evidence")
+    (found,) = ingest(source, PLAN, HARNESS, tmp_path / "evidence").diagnostics
+    assert found.code == "TS718"  # no service measures that cell
+    assert "a `sample` of c" in found.message
+    result = ingest(source, PLAN, HARNESS, tmp_path / "evidence", served=("c",))
     assert result.value is not None, result.diagnostics
     assert result.value.runs == ("r-laptop", "r-canary")
+    assert [d.code for d in result.diagnostics] == ["TS717"]  # the canary's file did not come along
     with Writer(source / "ledger.jsonl") as writer:  # neither a harness nor a canary: nothing says who measured
         writer.append("r-nobody", "run.start", start_of)
-    (found,) = ingest(source, PLAN, HARNESS, tmp_path / "other").diagnostics
+    (found,) = ingest(source, PLAN, HARNESS, tmp_path / "other", served=("c",)).diagnostics
     assert found.code == "TS714"
 
 

@@ -78,8 +78,14 @@ TABLE: tuple[Code, ...] = (
     ),
     Code(
         "TS717",
-        "a log is missing or was changed",
-        "Evidence names its logs by digest. The record counts; the log does not.",
+        "a log or a canary's file is missing or was changed",
+        "Evidence names its logs, and the files of a canary, by digest. The record counts; the file does not.",
+    ),
+    Code(
+        "TS718",
+        "a canary's run with what only a harness gives",
+        "A run that took in files of a service names no harness. It may hold figures of rows of kind `ingested`; of "
+        "any other row it would be evidence that nothing measured.",
     ),
     Code(
         "TS731",
