@@ -227,3 +227,17 @@ def test_files_come_along_where_they_are_what_was_recorded(compiled: Compiled, k
         assert not list(into.rglob("canary/*"))
         assert [d.code for d in result.diagnostics] == ["TS717"]
         assert "canary/day.json" in result.diagnostics[0].message
+
+
+def test_an_intake_that_was_cut_short_is_taken_in_again(compiled: Compiled) -> None:
+    put(compiled, samples())
+    take(compiled)
+    first = compiled.ledger.read_bytes()
+    put(compiled, samples(10), "day.json")
+    take(compiled)
+    lines = compiled.ledger.read_bytes()[len(first) :].splitlines(keepends=True)
+    compiled.ledger.write_bytes(first + b"".join(lines[:4]))  # a start, its note, and two figures
+    put(compiled, samples())
+    take(compiled)
+    found = judged(compiled)["error.rate"]
+    assert (found.outcome, found.detail["requests"]["candidate"]) == ("pass", 160_000)
