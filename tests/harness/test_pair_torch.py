@@ -220,8 +220,7 @@ def test_a_stopped_run_leaves_no_process_and_goes_on(
         event = json.loads(line)
         if event["event"] == "doing" and "pair 2" in event["what"]:
             break
-    time.sleep(1.0)
-    driver.send_signal(number)
+    driver.send_signal(number)  # at once: a pair of work as small as this takes a few tenths of a second
     driver.communicate(timeout=60)
     assert driver.returncode == (-number if number is signal.SIGKILL else 130)
     assert gone(tmp_path)
