@@ -6,14 +6,12 @@ versions.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from .measure import FEWEST_ROUNDS
 from .run import noise_between, noise_now
 from .sequential import decide, series, spread_of_equals
 from .sides import Sides, Timed, pair_weight, planted_change
-from .supervise import Unable, WorkerFailed
 from .timer import PairTimer
 
 FEWEST_CONTROL_PAIRS = 2
@@ -101,24 +99,9 @@ class Controls(PairTimer):
         return True
 
     def _control_turn(self, sides: Sides, one: Timed) -> bool:
-        begin = time.monotonic()
         pair = self.run.past.next_pair(one.cell, one.against, "same")
-        try:
-            self._open(sides, one)
-            plants = sorted(set(self._plants(one).values()))
-            for build in range(one.builds):
-                self._control_build(sides, one, pair, build, plants)
-            sides.both("close", {"name": "a"}, {"name": "b"})
-            return True
-        except Unable as reason:
-            one.over = str(reason)
-            return True
-        except WorkerFailed as failure:
-            self._note_failure(one, failure, sides)
-            return False
-        finally:
-            one.spent_s += time.monotonic() - begin
-            self.run.ledger.sync()
+        plants = sorted(set(self._plants(one).values()))
+        return self.turn(sides, one, lambda build: self._control_build(sides, one, pair, build, plants))
 
     def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
         """Rounds of a block of each side, plain, and of a block of each side with planted work in b's: both turns as

@@ -21,10 +21,10 @@ def timed_samples(
 ) -> list[list[float]]:
     """Per-call nanoseconds of `samples` samples of `calls` calls each: one list; with `plants`, one for each of them.
 
-    `plants` (growing) make a sample longer by exactly these ratios of its own time: the planted regressions of the
-    control. The extra work is real, spinning inside the timed part, but for no longer than the shortest sample so far
-    asks for; a sample during which others had the core gets the rest on paper. To spin for a share of their time would
-    use up this process's own turns, and make the samples behind it slower than was planted.
+    `plants` (growing) make a sample longer by these ratios of its own time: the planted regressions of the control.
+    The extra work is real, spinning inside the timed part, but for no longer than the shortest sample so far asks for;
+    a sample during which others had the core gets the rest on paper. To spin for a share of their time would use up
+    this process's own turns, and make the samples behind it slower than was planted.
     `synchronize` is called before each clock read, None for a device that is done when the call returns.
     """
     was_enabled = gc.isenabled()
@@ -66,6 +66,7 @@ def _plain_samples(
 def _planted_samples(
     step: Callable[[], Any], calls: int, samples: int, plants: list[float], synchronize: Callable[[], Any] | None
 ) -> list[list[float]]:
+    """Like the plain ones, with the spinning behind each sample; a loop of its own, so that plain calls pay nothing."""
     clock = time.perf_counter_ns
     out: list[list[float]] = [[] for _ in plants]
     shortest: int | None = None

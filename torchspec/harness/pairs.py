@@ -7,13 +7,13 @@ baseline against itself, and with planted extra work) come first and give the sp
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from .controls import Controls
 from .run import noise_between, noise_now
 from .sequential import confirm, decide, series
 from .sides import Sides, Timed, pair_weight
-from .supervise import Unable, WorkerFailed
 
 
 class Pairs(Controls):
@@ -133,7 +133,7 @@ class Pairs(Controls):
                 against = "" if one.against == "baseline" else f" against {one.against}"
                 word = "confirming" if stage == "confirm" else "latency"
                 run.progress.event("doing", what=f"{label}{against}: {word} pair {pair + 1} of up to {most}", side=None)
-                if not self._turn(sides, one, stage, pair):
+                if not self.turn(sides, one, partial(self._build, sides, one, stage, pair)):
                     sides.close()
                     sides = None
         finally:
@@ -146,25 +146,6 @@ class Pairs(Controls):
         """Whether a pair will be wanted after the one that begins, as far as can be told: not at the first look."""
         after = len(self.run.past.pairs(one.cell, one.against, stage)) + 1
         return after < int(self.budget["max_pairs"]) and after != int(self.budget["min_pairs"])
-
-    def _turn(self, sides: Sides, one: Timed, stage: str, pair: int) -> bool:
-        """One cell's turn in a pair; False where the workers must be replaced."""
-        begin = time.monotonic()
-        try:
-            self._open(sides, one)
-            for build in range(one.builds):
-                self._build(sides, one, stage, pair, build)
-            sides.both("close", {"name": "a"}, {"name": "b"})
-            return True
-        except Unable as reason:
-            self._cannot(one, reason)
-            return True
-        except WorkerFailed as failure:
-            self._note_failure(one, failure, sides)
-            return False
-        finally:
-            one.spent_s += time.monotonic() - begin
-            self.run.ledger.sync()
 
     def _build(self, sides: Sides, one: Timed, stage: str, pair: int, build: int) -> None:
         if build:  # the first one was laid out and warmed when it was opened

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .measure import TAIL_SAMPLES, pair_shape
@@ -44,6 +45,25 @@ class PairTimer:
         except WorkerFailed as failure:
             self._note_failure(one, failure, None)
             return None
+
+    def turn(self, sides: Sides, one: Timed, build: Callable[[int], None]) -> bool:
+        """One cell's turn in a pair, build by build; False where the workers must be replaced."""
+        begin = time.monotonic()
+        try:
+            self._open(sides, one)
+            for number in range(one.builds):
+                build(number)
+            sides.both("close", {"name": "a"}, {"name": "b"})
+            return True
+        except Unable as reason:
+            self._cannot(one, reason)
+            return True
+        except WorkerFailed as failure:
+            self._note_failure(one, failure, sides)
+            return False
+        finally:
+            one.spent_s += time.monotonic() - begin
+            self.run.ledger.sync()
 
     def _cannot(self, one: Timed, reason: Unable) -> None:
         if one.against == "baseline":
