@@ -110,12 +110,15 @@ def test_a_budget_that_ends_in_a_pair_lets_it_end(bench: Callable[..., Bench]) -
         assert len(made.kept(cell)) == 2 * 3 * 4 * 2
 
 
-def test_controls_ask_both_workers_equally_often(bench: Callable[..., Bench]) -> None:
-    """Who is asked more often comes more often right behind himself, and looks faster by what a switch costs."""
+def test_controls_ask_both_workers_alike(bench: Callable[..., Bench]) -> None:
+    """Who is asked more often comes more often right behind himself, and looks faster by what a switch costs; whose
+    calls have planted work behind them finds cooler caches at the next one."""
     made = bench()
     made.go()
     (_, a), (_, b) = made.started[:2]
     assert a.asked["block"] == b.asked["block"] == 2 * 3 * 4 * 2  # cells, builds, rounds, plain and planted
+    assert a.plants == b.plants
+    assert [sorted(asked)[:1] for asked in sorted(a.plants)] == [[], [0.0]]
 
 
 def test_no_time_for_any_pair_is_said(bench: Callable[..., Bench]) -> None:

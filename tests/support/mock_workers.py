@@ -40,6 +40,7 @@ class MockWorker:
     def __init__(self, bench: Bench, side: str) -> None:
         self.bench, self.side, self.ended, self.cell = bench, side, False, ""
         self.asked: Counter[str] = Counter()
+        self.plants: Counter[tuple[float, ...]] = Counter()  # what blocks were asked for, how often
         self.log = bench.folder / "none.log"
         self.process = SimpleNamespace(pid=NOBODY)
         self.cache = bench.folder
@@ -68,6 +69,7 @@ class MockWorker:
             return {"call_ns": 1e6}
         if do == "block":
             self.bench.clock += 1.0
+            self.plants[tuple(given["plants"])] += 1
             took = 1e6 + len(self.bench.blocks)  # no two blocks alike, so that a doubled one shows
             self.bench.blocks.append((self.cell, self.side, took))
             return {"ns": [[took * (1 + plant)] for plant in given["plants"] or [0.0]], "preempted": 0}

@@ -165,17 +165,18 @@ class Pool:
             calls, samples = self.shapes[work]
             rounds: dict[float, list[dict[str, Any]]] = {ratio: [] for ratio in held}
             for _ in range(self.rounds):
-                turns: list[list[float]] = [[], plants] if plants else [[]]
+                turns: list[list[float]] = [[], [0.0, *plants]] if plants else [[]]
                 self.random.shuffle(turns)
-                for wanted in turns:  # a and b equally often, as where versions are compared
+                for wanted in turns:  # a and b alike, as where versions are compared; only b's calls are charged
                     taken: dict[str, list[list[float]]] = {}
-                    plain = [0.0] if wanted else []  # timed in the same way as the planted work beside it
                     for name in self.random.choice(("ab", "ba")):
                         worker = a if name == "a" else b
-                        asked = {"calls": calls, "samples": samples, "plants": wanted if name == "b" else plain}
+                        asked = {"calls": calls, "samples": samples, "plants": wanted}
                         taken[name] = worker.ask("block", LIMIT_S, name="x", **asked)["ns"]
                         timed += sum(taken[name][-1]) * calls * 1e-9
-                    for ratio, times in zip(wanted or [0.0], taken["b"], strict=True):
+                    if not wanted:
+                        rounds[0.0].append({"a_ns": taken["a"][0], "b_ns": taken["b"][0]})
+                    for ratio, times in zip(wanted[1:], taken["b"][1:], strict=True):
                         rounds[ratio].append({"a_ns": taken["a"][0], "b_ns": times})
             for ratio, part in rounds.items():
                 held[ratio].append(part)

@@ -104,8 +104,10 @@ class Controls(PairTimer):
         return self.turn(sides, one, lambda build: self._control_build(sides, one, pair, build, plants))
 
     def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
-        """Rounds of a block of each side, plain, and of a block of each side with planted work in b's: both turns as
-        when versions are compared. Were b asked more often than a, it would look faster by what a switch costs."""
+        """Rounds of a block of each side, plain, and of a block of each side behind whose calls planted work is done:
+        within the time of b's calls, behind that of a's. So both turns are as when versions are compared (were b asked
+        more often than a, it would look faster by what a switch costs), and what the planted work does to the call
+        behind it, it does to both."""
         if build:
             self._lay_out(sides, one)
             sides.both("warm", {"name": "a", "again": True}, {"name": "b", "again": True})
@@ -113,20 +115,15 @@ class Controls(PairTimer):
         same: list[Any] = []
         planted: dict[float, list[Any]] = {plant: [] for plant in plants}
         for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
-            turns: list[list[float]] = [[], plants] if plants else [[]]
+            turns: list[list[float]] = [[], [0.0, *plants]] if plants else [[]]
             self.random.shuffle(turns)
             for asked in turns:
                 order = self.random.choice(("ab", "ba"))
-                plain = [0.0] if asked else []  # timed in the same way as the planted work beside it
-                taken = {
-                    name: self._block(sides, one, name, asked if name == "b" else plain, preempted) for name in order
-                }
-                rounds = [{"order": order, "a_ns": taken["a"][0], "b_ns": times} for times in taken["b"]]
-                if asked:
-                    for plant, found in zip(asked, rounds, strict=True):
-                        planted[plant].append(found)
-                else:
-                    same += rounds
+                taken = {name: self._block(sides, one, name, asked, preempted) for name in order}
+                if not asked:
+                    same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})
+                for plant, times in zip(asked[1:], taken["b"][1:], strict=True):
+                    planted[plant].append({"order": order, "a_ns": taken["a"][0], "b_ns": times})
         self._record(one, "same", pair, build, sides.names, same, preempted, None)
         for plant, rounds in planted.items():
             self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant)

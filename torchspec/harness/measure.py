@@ -22,9 +22,10 @@ def timed_samples(
     """Per-call nanoseconds of `samples` samples of `calls` calls each: one list; with `plants`, one for each of them.
 
     `plants` (growing) make a sample longer by these ratios of its own time: the planted regressions of the control.
-    The extra work is real, spinning inside the timed part, but for no longer than the shortest sample so far asks for;
-    a sample during which others had the core gets the rest on paper. To spin for a share of their time would use up
-    this process's own turns, and make the samples behind it slower than was planted.
+    A ratio of 0 gives the sample's own time, with the planted work behind it: what the calls that are not slower are
+    compared with. The extra work is real, spinning behind the calls, but for no longer than the shortest sample so far
+    asks for; a sample during which others had the core gets the rest on paper. To spin for a share of their time would
+    use up this process's own turns, and make the samples behind it slower than was planted.
     `synchronize` is called before each clock read, None for a device that is done when the call returns.
     """
     was_enabled = gc.isenabled()
