@@ -187,7 +187,7 @@ def pair_ratio(metric: str, builds: Pair) -> float | None:
         hodges_lehmann([_log_level(metric, one["b_ns"]) - _log_level(metric, one["a_ns"]) for one in rounds])
         for rounds in kept
     ]
-    return sum(each) / len(each)
+    return hodges_lehmann(each)
 
 
 def pair_level(metric: str, builds: Pair, side: str = "b_ns") -> float | None:
@@ -199,7 +199,7 @@ def pair_level(metric: str, builds: Pair, side: str = "b_ns") -> float | None:
     if share is not None:
         return math.log(quantile([v for rounds in kept for one in rounds for v in one[side]], share))
     each = [hodges_lehmann([_log_level(metric, one[side]) for one in rounds]) for rounds in kept]
-    return sum(each) / len(each)
+    return hodges_lehmann(each)
 
 
 def series(metric: str, limit: dict[str, Any], pairs: list[Pair], items: float = 1.0) -> Series | None:

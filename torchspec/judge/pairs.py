@@ -1,10 +1,10 @@
 """From `timing` records to one figure a pair of workers: block values, builds, pairs. Must not judge.
 
 The sampling unit is a pair of fresh workers. A block value is ln median(b) - ln median(a) of one round; a build's
-estimate is the Hodges-Lehmann centre of its rounds; a pair's is the mean of its builds. A tail quantile is taken of
-log times from which the level that both sides share is subtracted, pair by pair: resampling three to eight whole pairs
-gives intervals that miss the truth one time in six where they promise one in twenty. The harness has the same
-arithmetic in `harness/sequential.py`.
+estimate is the Hodges-Lehmann centre of its rounds; a pair's is the same centre of its builds, so that a build during
+which others had the machine does not carry the pair with it. A tail quantile is taken of log times from which the level
+that both sides share is subtracted, pair by pair: resampling three to eight whole pairs gives intervals that miss the
+truth one time in six where they promise one in twenty. The harness has the same arithmetic in `harness/sequential.py`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def log_ratio(metric: str, pair: Pair) -> float:
         ends = [float(np.quantile([v for part in parts for v in part[side]], share)) for side in (0, 1)]
         return ends[1] - ends[0]
     each = [hodges_lehmann([_level(metric, b) - _level(metric, a) for a, b in build.rounds]) for build in builds]
-    return math.fsum(each) / len(each)
+    return hodges_lehmann(each)
 
 
 def log_level(metric: str, pair: Pair, side: int) -> float:
@@ -175,7 +175,7 @@ def log_level(metric: str, pair: Pair, side: int) -> float:
         times = [math.exp(v) for build in builds for one in build.rounds for v in one[side]]
         return math.log(float(np.quantile(times, share)))
     each = [hodges_lehmann([_level(metric, one[side]) for one in build.rounds]) for build in builds]
-    return math.fsum(each) / len(each)
+    return hodges_lehmann(each)
 
 
 def counted(pairs: Sequence[Pair]) -> dict[str, int]:
