@@ -14,11 +14,11 @@ from mock_workers import Bench, never
 from torchspec.emit.data import backend_plan
 from torchspec.harness import dist_collective
 from torchspec.harness.embedded import Embedded
-from torchspec.harness.needs import Needs
+from torchspec.harness.needs import Comparison, Needs
 from torchspec.harness.past import Past
 from torchspec.harness.progress import Estimate, Progress, seconds_in_words
 from torchspec.harness.rehearsal import Rehearsal
-from torchspec.harness.sides import planted_change
+from torchspec.harness.sides import Timed, planted_change
 from torchspec.model.plan import Claim, Gate, Limit, Plan, Statement
 
 ATTENTION = [("attention", "attention", "infer", {"seq": 16})]
@@ -82,6 +82,7 @@ def test_what_the_harness_does_not_measure_is_known_as_such(make_plan: Callable[
         ("growth", 0.0, None, "latency.p50", 0.05),
         ("drop", 0.05, 0.1, "throughput", 1 / 0.9 - 1),
         ("drop", 0.9, None, "throughput", 19.0),
+        ("drop", 0.97, None, "throughput", 1 / 0.015 - 1),
         ("speedup", 1.2, None, "latency.p50", None),
         ("absolute", 0.01, None, "latency.p50", None),
         ("growth", 0.1, None, "throughput", None),
@@ -97,8 +98,14 @@ def record(kind: str, run: str, seq: int, **body: Any) -> dict[str, Any]:
     return {"kind": kind, "run": run, "seq": seq, "body": body}
 
 
-def start(run: str, seq: int, plan: str = "p", harness: str = "h", candidate: str = "candidate") -> dict[str, Any]:
-    return record("run.start", run, seq, plan=plan, harness={"sha256": harness}, candidate=candidate)
+HOST = {"os": "Linux", "architecture": "x86_64", "cpu": "one", "cores": 2, "memory_bytes": 1 << 33, "kernel": "6"}
+
+
+def start(
+    run: str, seq: int, plan: str = "p", harness: str = "h", candidate: str = "candidate", **odd: Any
+) -> dict[str, Any]:
+    told = {"plan": plan, "harness": {"sha256": harness}, "candidate": candidate, "host": {**HOST, **odd}}
+    return record("run.start", run, seq, **told)
 
 
 def timing(run: str, seq: int, pair: int, build: int) -> dict[str, Any]:
@@ -114,13 +121,13 @@ def done(run: str, seq: int, status: str) -> dict[str, Any]:
     return record("cell.done", run, seq, cell="c", status=status)
 
 
-def test_only_runs_of_the_same_plan_harness_and_candidate_count() -> None:
-    for odd in ({"plan": "x"}, {"harness": "x"}, {"candidate": "x"}):
-        past = Past([start("r", 0, **odd), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate")
+def test_only_runs_of_the_same_plan_harness_candidate_and_machine_count() -> None:
+    for odd in ({"plan": "x"}, {"harness": "x"}, {"candidate": "x"}, {"cores": 4}, {"memory_bytes": 1 << 34}):
+        past = Past([start("r", 0, **odd), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate", HOST)
         assert not past.figures
         assert not past.ended("c")
         assert past.last_run is None
-    past = Past([start("r", 0), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate")
+    past = Past([start("r", 0, kernel="7"), sample("r", 1), done("r", 2, "measured")], "p", "h", "candidate", HOST)
     assert past.ended("c")
     assert past.last_run == "r"
     assert past.has("sample", cell="c", side="baseline", metric="m", against=None, repeat=0)
@@ -132,9 +139,27 @@ def test_only_runs_of_the_same_plan_harness_and_candidate_count() -> None:
 )
 def test_a_cell_that_ended_in_an_error_is_tried_again(status: str, ended: bool) -> None:
     failed = record("side.failed", "r", 1, cell="c", side="candidate", attempt=0)
-    past = Past([start("r", 0), failed, done("r", 2, status)], "p", "h", "candidate")
+    past = Past([start("r", 0), failed, done("r", 2, status)], "p", "h", "candidate", HOST)
     assert past.ended("c") is ended
     assert bool(past.failures) is ended
+
+
+def test_a_control_that_could_not_be_measured_is_tried_again() -> None:
+    told = {"cell": "c", "metric": "latency.p50", "what": "planted", "planted": 0.1}
+    held = [start("r", 0), record("control", "r", 1, **told, error="no time")]
+    assert not Past(held, "p", "h", "candidate", HOST).controls
+    held.append(record("control", "r", 2, **told, error=None))
+    assert Past(held, "p", "h", "candidate", HOST).controls == {("c", "latency.p50", "planted", 0.1)}
+
+
+@pytest.mark.parametrize(
+    ("form", "known"), [("growth", True), ("drop", True), ("speedup", True), ("increase", False), ("absolute", False)]
+)
+def test_the_spread_of_ratios_serves_limits_on_ratios_alone(form: str, known: bool) -> None:
+    gate = {"metric": "latency.p50", "limit": {"form": form, "op": "<=", "value": 0.1}, "sees": None}
+    one = Timed(Comparison("c", "baseline", "candidate", [gate]))
+    one.spreads["latency.p50"] = (0.01, 3)
+    assert one.spread_for(gate) == ((0.01, 3) if known else (None, 0))
 
 
 def test_pairs_of_several_runs_are_numbered_on() -> None:
@@ -146,7 +171,7 @@ def test_pairs_of_several_runs_are_numbered_on() -> None:
         start("s", 4),
         timing("s", 5, 2, 0),
     ]
-    past = Past(held, "p", "h", "candidate")
+    past = Past(held, "p", "h", "candidate", HOST)
     assert [len(builds) for builds in past.pairs("c", "baseline", "measure")] == [2, 1, 1]
     assert past.next_pair("c", "baseline", "measure") == 3
     assert past.next_pair("c", "baseline", "confirm") == 0

@@ -21,7 +21,7 @@ from mock_workers import BUDGET, WORK, Bench, Fault, MockWorker, never
 
 from torchspec import ledger as tool_ledger
 from torchspec.harness.run import core_use, foreign_share
-from torchspec.model.plan import Plan
+from torchspec.model.plan import Limit, Plan
 
 
 @pytest.fixture
@@ -119,6 +119,29 @@ def test_controls_ask_both_workers_alike(bench: Callable[..., Bench]) -> None:
     assert a.asked["block"] == b.asked["block"] == 2 * 3 * 4 * 2  # cells, builds, rounds, plain and planted
     assert a.plants == b.plants
     assert [sorted(asked)[:1] for asked in sorted(a.plants)] == [[], [0.0]]
+
+
+def test_each_gate_of_one_metric_has_its_own_planted_change(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A strict and a loose limit, and one that plants nothing: in whatever order, none takes the others' control."""
+    plan = make_plan(WORK, ["latency.p50"], budget=BUDGET)
+    (gate,) = plan.gates
+    limits = [Limit("growth", "<=", share, "%", f"growth <= {share:.0%}") for share in (0.02, 0.2)]
+    limits += [Limit("absolute", "<=", 10.0, "s", "<= 10 s"), Limit("report", None, None, None, "")]
+    for place, order in enumerate((limits, limits[::-1])):
+        gates = tuple(replace(gate, id=str(number), limit=limit) for number, limit in enumerate(order))
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        made = Bench(replace(plan, gates=gates), folder, never, monkeypatch)
+        assert set(made.go().values()) == {None}
+        told = [r.body for r in tool_ledger.read(made.path) if r.kind == "control"]
+        for cell in made.embedded.cells:
+            mine = [(one["what"], one["planted"]) for one in told if one["cell"] == cell and one["error"] is None]
+            planted = [("planted", 0.02 + 0.05), ("planted", 0.4)]
+            assert sorted(mine, key=str) == sorted([("same", None), *planted], key=str)
+            measured = {one["planted"] for one in made.timings() if one["cell"] == cell and one["stage"] == "planted"}
+            assert measured == {0.02 + 0.05, 0.4}
 
 
 def test_no_time_for_any_pair_is_said(bench: Callable[..., Bench]) -> None:

@@ -94,7 +94,7 @@ class Bench:
         self.path = folder / "ledger.jsonl"
         monkeypatch.setattr(sides, "idlest_cores", lambda count: [0])
         self.ledger = Ledger(self.path, "r-1")
-        past = Past([], "d" * 64, "h" * 64, "candidate")
+        past = Past([], "d" * 64, "h" * 64, "candidate", {})
         python = {"baseline": "python", "candidate": "python"}
         self.run = Run(self.embedded, self.ledger, past, folder, folder / "h.py", "candidate", python, Progress("json"))
         monkeypatch.setattr(self.run, "start", self.start)

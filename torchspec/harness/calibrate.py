@@ -79,8 +79,8 @@ class Calibration(Pairs):
     def _after_control(self, active: list[Timed]) -> tuple[str, str] | None:
         return ("baseline", "baseline") if any(self._taken(one) + 1 < self.wanted for one in active) else None
 
-    def _plants(self, one: Timed) -> dict[str, float]:
-        return {}
+    def _plants(self, one: Timed) -> list[tuple[dict[str, Any], float]]:
+        return []
 
 
 def take_calibration(run: Run, given: dict[str, Any], cells: list[str], host: dict[str, Any]) -> None:

@@ -65,14 +65,15 @@ class Controls(PairTimer):
         taken = [len(self.run.past.pairs(one.cell, one.against, "same")) + 1 for one in active]
         return "baseline", "baseline" if min(taken) < self.run.control_pairs else self.run.candidate
 
-    def _plants(self, one: Timed) -> dict[str, float]:
-        """{metric: ratio to plant}."""
-        wanted = {gate["metric"]: planted_change(gate) for gate in one.comparison.gates}
-        return {metric: ratio for metric, ratio in wanted.items() if ratio is not None}
+    def _plants(self, one: Timed) -> list[tuple[dict[str, Any], float]]:
+        """Each gate that has controls, with the ratio to plant for it. Two gates may judge one metric."""
+        wanted = [(gate, planted_change(gate)) for gate in one.comparison.gates]
+        return [(gate, ratio) for gate, ratio in wanted if ratio is not None]
 
     def _control_wants_more(self, one: Timed) -> bool:
-        plants = self._plants(one)
-        done = all((one.cell, metric, "planted") in self.run.past.controls for metric in plants)
+        done = all(
+            (one.cell, gate["metric"], "planted", ratio) in self.run.past.controls for gate, ratio in self._plants(one)
+        )
         if one.over is not None or self.run.out_of_time() or done:
             return False
         pairs = len(self.run.past.pairs(one.cell, one.against, "same"))
@@ -82,25 +83,24 @@ class Controls(PairTimer):
         return in_time and pairs < int(self.budget["max_pairs"]) and not self._planted_seen(one)
 
     def _planted_seen(self, one: Timed) -> bool:
-        """Whether the stopping rule calls every planted regression a failure candidate."""
-        plants = self._plants(one)
-        for gate in one.comparison.gates:
-            plant = plants.get(gate["metric"])
-            if plant is None:
-                continue
+        """Whether the stopping rule calls every planted regression a failure candidate. As in the judge, the spread
+        between the plain equal pairs counts: without it two pairs have a single degree of freedom."""
+        for gate, plant in self._plants(one):
             held = self.run.past.pairs(one.cell, one.against, "planted", plant)
             found = series(gate["metric"], gate["limit"], held)
             if found is None:
                 continue
             estimates, tau, direction = found
-            most = int(self.budget["max_pairs"])
-            if decide(estimates, tau, direction, min_pairs=self.run.control_pairs, max_pairs=most) != "fail-candidate":
+            equals = series(gate["metric"], gate["limit"], self.run.past.pairs(one.cell, one.against, "same"))
+            s0, n0 = spread_of_equals(equals[0], None) or (None, 0) if equals is not None else (None, 0)
+            limits = {"min_pairs": self.run.control_pairs, "max_pairs": int(self.budget["max_pairs"])}
+            if decide(estimates, tau, direction, s0=s0, n0=n0, **limits) != "fail-candidate":
                 return False
         return True
 
     def _control_turn(self, sides: Sides, one: Timed) -> bool:
         pair = self.run.past.next_pair(one.cell, one.against, "same")
-        plants = sorted(set(self._plants(one).values()))
+        plants = sorted({ratio for _, ratio in self._plants(one)})
         return self.turn(sides, one, lambda build: self._control_build(sides, one, pair, build, plants))
 
     def _control_build(self, sides: Sides, one: Timed, pair: int, build: int, plants: list[float]) -> None:
@@ -131,19 +131,18 @@ class Controls(PairTimer):
     def _conclude_control(self, one: Timed) -> None:
         """Writes what the judge needs to hold the controls, and keeps the spread between equal pairs."""
         past = self.run.past
-        plants = self._plants(one)
-        for gate in one.comparison.gates:
-            plant = plants.get(gate["metric"])
-            if plant is None:
-                continue
+        for gate, plant in self._plants(one):
             metric = gate["metric"]
+            same = past.pairs(one.cell, one.against, "same")
             for what, ratio in (("same", None), ("planted", plant)):
+                if (one.cell, metric, what, ratio) in past.controls:
+                    continue
+                few = len(past.pairs(one.cell, one.against, what, ratio)) < FEWEST_CONTROL_PAIRS
+                error = one.over or "no control could be measured in the time there was" if few else None
                 seqs = past.seqs(one.cell, one.against, what, ratio)
-                if (one.cell, metric, what) not in past.controls:
-                    error = None if seqs else (one.over or "no control could be measured in the time there was")
-                    body = {"cell": one.cell, "candidate": self.run.candidate, "metric": metric, "what": what}
-                    self.run.write("control", {**body, "planted": ratio, "timing": seqs, "error": error})
-            found = series(metric, gate["limit"], past.pairs(one.cell, one.against, "same"))
+                body = {"cell": one.cell, "candidate": self.run.candidate, "metric": metric, "what": what}
+                self.run.write("control", {**body, "planted": ratio, "timing": seqs, "error": error})
+            found = series(metric, gate["limit"], same)
             equals = found[0] if found is not None else []
             known = spread_of_equals(equals, self.run.calibration.get((one.cell, metric)))
             if known is not None:

@@ -68,7 +68,7 @@ class Driver:
             shutil.copyfile(embedded.source, partial)
             os.replace(partial, harness)
         ledger = Ledger(folder / "ledger.jsonl", run_id or new_run_id())
-        past = Past(ledger.records(), embedded.digest, self.digest, candidate)
+        past = Past(ledger.records(), embedded.digest, self.digest, candidate, host())
         self.device = DEVICES.get(embedded.backend, Device)
         make = self.device.run_type or Run
         self.run: Run = make(embedded, ledger, past, folder, harness, candidate, pythons, progress)

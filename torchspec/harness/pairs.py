@@ -72,7 +72,7 @@ class Pairs(Controls):
                 said.append("pass" if pairs >= limits["min_pairs"] else "continue")
                 continue
             estimates, tau, direction = found
-            s0, n0 = one.spreads.get(gate["metric"], (None, 0))
+            s0, n0 = one.spread_for(gate)
             said.append(decide(estimates, tau, direction, s0=s0, n0=n0, **limits))
         return said
 
@@ -82,7 +82,7 @@ class Pairs(Controls):
         for gate, said in zip(one.comparison.gates, self._decisions(one), strict=True):
             if said == "fail-candidate":
                 estimates, tau, direction = self._figures(one, gate, "confirm")
-                s0, n0 = one.spreads.get(gate["metric"], (None, 0))
+                s0, n0 = one.spread_for(gate)
                 if confirm(estimates, tau, direction, s0=s0, n0=n0, **limits) == "continue":
                     return True
         return False

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 ENDED = ("measured", "failed", "not_run")
+#: What makes two machines one kind, whose evidence is pooled (the judge does the same). On another a run begins anew.
+HOST = ("os", "architecture", "cpu", "cores", "memory_bytes")
 
 
 def figure_key(kind: str, body: dict[str, Any]) -> tuple[Any, ...]:
@@ -17,15 +19,18 @@ def figure_key(kind: str, body: dict[str, Any]) -> tuple[Any, ...]:
 
 
 class Past:
-    """Evidence of earlier runs of the same plan, harness and candidate; grows with this run's own."""
+    """Evidence of earlier runs of the same plan, harness, candidate and kind of machine; grows with this run's own."""
 
-    def __init__(self, records: Iterable[dict[str, Any]], plan: str, harness: str, candidate: str) -> None:
+    def __init__(
+        self, records: Iterable[dict[str, Any]], plan: str, harness: str, candidate: str, host: dict[str, Any]
+    ) -> None:
         self.figures: set[tuple[Any, ...]] = set()
         self.done: dict[str, dict[str, Any]] = {}
         self.frozen: dict[str, dict[str, Any]] = {}
         self.timings: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
         self.failures: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
-        self.controls: set[tuple[str, str, str]] = set()
+        #: (cell, metric, what, planted) of the controls that were measured; one that was not is tried again.
+        self.controls: set[tuple[str, str, str, float | None]] = set()
         self.steps: dict[tuple[str, str | None], dict[str, Any]] = {}
         self.environments: dict[str, dict[str, Any]] = {}
         #: (cell, side) -> repeat -> part -> digests of one fresh process's results.
@@ -38,7 +43,9 @@ class Past:
             kind, body, run = record["kind"], record["body"], record["run"]
             if kind == "run.start":
                 same = (body.get("plan"), body.get("harness", {}).get("sha256")) == (plan, harness)
-                if same and body.get("candidate") == candidate:
+                before = body.get("host") or {}
+                here = all(before.get(name) == host.get(name) for name in HOST)
+                if same and here and body.get("candidate") == candidate:
                     ours.add(run)
                     self.last_run = run
             if run in ours:
@@ -66,7 +73,8 @@ class Past:
         elif kind == "side.failed":
             self.failures.setdefault((cell, body["side"]), []).append(body)
         elif kind == "control":
-            self.controls.add((str(cell), body["metric"], body["what"]))
+            if body.get("error") is None:
+                self.controls.add((str(cell), body["metric"], body["what"], body.get("planted")))
         elif kind == "rehearsal.step":
             self.steps[body["step"], cell] = body
         elif kind == "side.environment":

@@ -32,8 +32,13 @@ def planted_change(gate: dict[str, Any]) -> float | None:
     if form == "growth" and gate["metric"] not in RATES:
         return change
     if form == "drop" and gate["metric"] in RATES:
-        return 1.0 / (1.0 - min(change, 0.95)) - 1.0
+        return 1.0 / (1.0 - min(change, largest_drop(value))) - 1.0
     return None
+
+
+def largest_drop(limit: float) -> float:
+    """No rate can drop by all of it: 95 %, or halfway from a looser limit to nothing."""
+    return max(0.95, (1.0 + limit) / 2.0)
 
 
 class Timed:
@@ -53,6 +58,12 @@ class Timed:
         self.bus_bytes = 0.0  # of a collective: bytes a call that cross the bus
         self.builds = self.rounds = 0
         self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
+
+    def spread_for(self, gate: dict[str, Any]) -> tuple[float | None, int]:
+        """The spread between equal pairs that a gate's figures may be held against: that of ratios, for a limit on
+        ratios. A limit in seconds is judged by its own pairs alone."""
+        ratio = gate["limit"]["form"] in ("growth", "drop", "speedup")
+        return self.spreads.get(gate["metric"], (None, 0)) if ratio else (None, 0)
 
 
 class Sides:

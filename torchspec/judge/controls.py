@@ -56,7 +56,7 @@ def planted_change(question: Question) -> float | None:
     if form == "growth" and not rate:
         return change
     if form == "drop" and rate:
-        return 1.0 / (1.0 - min(change, 0.95)) - 1.0
+        return 1.0 / (1.0 - min(change, max(0.95, (1.0 + value) / 2.0))) - 1.0
     return None
 
 
