@@ -324,13 +324,16 @@ class Launch:
             self._told_to_end = True
 
     def close(self, polite: bool = True) -> None:
-        """End the job: politely where all is well, by force where not. Afterwards no process of it is left."""
+        """End the job: politely where all is well, by force where not. Afterwards no process of it is left.
+
+        The ranks end by themselves; torchrun is not waited for, which would take a second to take itself down.
+        """
         agent = self._agent
         if agent is not None:
             if polite:
                 self.finish()
                 end = time.monotonic() + POLITE_END_S
-                while self._told_to_end and agent.poll() is None and time.monotonic() < end:
+                while self._told_to_end and time.monotonic() < end and not all(peer.lost for peer in self.current()):
                     self.pump(0.05)
             self.kill()
         for peer in self.peers:

@@ -51,7 +51,7 @@ def who_was_slow(turns: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def started_together(run: RankRun, sides: list[str], purpose: str, count: int, **options: Any) -> dict[str, RankWorker]:
-    """A job a side, both starting at once; the trials themselves come one after the other."""
+    """A job a side, both starting at once."""
     workers = {side: run.start_ranks(side, purpose, [count], **options) for side in sides}
     for worker in workers.values():
         worker.send("hello")
@@ -194,12 +194,11 @@ class FaultTrials:
                     self._alone(side, todo[side])
                 continue
             workers = started_together(self.run, sides, "faults", count, monitor_s=RARELY_S, join=False)
-            try:
-                for side in sides:
-                    self._side(side, workers[side], count, todo[side])
-            finally:
-                for worker in workers.values():
-                    worker.kill()
+            self.run.progress.event("doing", what=f"late, dead and missing ranks of {count}", side=None)
+            # Both at once: what takes time here is waiting. Each side's turn ends its own job; where the run was
+            # stopped in between, the run does, for the reason that is told at the recovery's.
+            for problem in at_once([partial(self._side, side, workers[side], count, todo[side]) for side in sides]):
+                raise problem
 
     def _todo(self, cells: list[RankCell], side: str) -> list[tuple[RankCell, str]]:
         return [(cell, m) for cell in cells for m in FAULT_FACTS if cell.needs.wants(m) and self._open(cell, m, side)]
@@ -213,7 +212,6 @@ class FaultTrials:
             self.run.unsupported(cell.cell, side, metric, reason)
 
     def _side(self, side: str, worker: RankWorker, count: int, todo: list[tuple[RankCell, str]]) -> None:
-        self.run.progress.event("doing", what=f"late, dead and missing ranks of {count}", side=side)
         found = self._trials(worker, count)
         for cell, metric in todo:
             self.run.write(*cell.fact(side, metric, {**found[metric], "world": count}))
