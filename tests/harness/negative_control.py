@@ -4,8 +4,8 @@
 
 Every run is a whole one: the spec below is compiled and emitted, `pair` runs with the same interpreter on both sides,
 and the judge judges. What was run is kept in DIR, so that it can be done in pieces; the table counts all of it. `modes`
-takes the cells that compile and export, which are slower, in place of the others. No test: it takes too long. Must not
-leave out a run that it does not like.
+takes the cells that compile and export, which are slower, in place of the others, `ranks` those of two ranks. No test:
+it takes too long. Must not leave out a run that it does not like.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ frozen {
 }
 baseline torch "2.13.0"
 candidate torch "2.14.1"
-backend cpu threads 1
+backend {backend} threads 1
 measure {
   cell 8 s
   pairs 3 to 4
@@ -67,6 +67,19 @@ MODE_GATES = """gates compiler {
   export.candidate_to_baseline holds else defer
 }
 """
+RANK_GATES = """gates collectives {
+  collective.correct holds else rollback
+  comm.latency_p50 growth <= 25 % sees 60 % else isolate
+}
+gates ranks {
+  error.max_abs <= 1e-6 against baseline else rollback
+  step.time growth <= 25 % sees 60 % else isolate
+  loss.final growth <= 0.1 % else rollback
+  memory.driver_peak growth <= 20 % else defer
+  checkpoint.candidate_to_baseline holds else rollback
+  checkpoint.resume holds else rollback
+}
+"""
 #: workload -> (kind and its words, shape, mode, gates)
 STEADY = {
     "attention": ("attention", "seq 64", "infer", "steady"),
@@ -84,6 +97,18 @@ MODES = {
     "python_compile": ('python "own.py:build"\n  counts 8 rows per step', "width 32", "compile", "compiler"),
     "python_export": ('python "own.py:build"\n  counts 8 rows per step', "width 32", "export", "compiler"),
 }
+TRAINING = "layers 2\n hidden 32\n batch 4"
+RANKS = {
+    "collective": ("collective", "operation all_reduce\n bytes 65536", "infer", "collectives"),
+    "fsdp2": ("fsdp2", TRAINING, "train", "ranks"),
+    "ddp": ("ddp", TRAINING, "train", "ranks"),
+}
+#: words on the command line -> (works, gates, backend and its words)
+SETS = {
+    "steady": (STEADY, STEADY_GATES, "cpu"),
+    "modes": (MODES, MODE_GATES, "cpu"),
+    "ranks": (RANKS, RANK_GATES, "distributed over cpu ranks 2 launcher torchrun"),
+}
 OWN = """
 import torch
 
@@ -94,11 +119,12 @@ def build(width):
 """
 
 
-def same_plan(folder: Path, works: dict[str, tuple[str, str, str, str]], torch: str) -> Plan:
+def same_plan(folder: Path, chosen: str, torch: str) -> Plan:
     """The compiled plan, whose candidate is then made the baseline's own version: the compiler refuses such a spec."""
-    parts = [HEAD, STEADY_GATES if works is STEADY else MODE_GATES]
+    works, gates_text, backend = SETS[chosen]
+    parts = [HEAD.replace("{backend}", backend), gates_text]
     for name, (kind, shape, mode, gates) in works.items():
-        body = f"  kind {kind}\n  shape {{\n {shape}\n  }}\n  mode {mode}\n  on cpu\n  gates {gates}"
+        body = f"  kind {kind}\n  shape {{\n {shape}\n  }}\n  mode {mode}\n  on {backend.split()[0]}\n  gates {gates}"
         parts.append(f"workload {name} {{\n{body}\n}}\n")
     (folder / "own.py").write_text(OWN, encoding="utf-8")
     (folder / "same.tspec").write_text("".join(parts), encoding="utf-8")
@@ -113,8 +139,9 @@ def same_plan(folder: Path, works: dict[str, tuple[str, str, str, str]], torch: 
 def one_run(plan: Plan, python: str, folder: Path) -> dict[str, Any]:
     """{workload: {gate: outcome}} of one run, and how long it took."""
     folder.mkdir(parents=True)
-    harness = folder / "cpu.py"
-    harness.write_text(emit(plan)["cpu"], encoding="utf-8")
+    ((backend, source),) = emit(plan).items()
+    harness = folder / f"{backend}.py"
+    harness.write_text(source, encoding="utf-8")
     command = [sys.executable, "-I", str(harness), "pair", "--baseline", python, "--candidate", python]
     start = time.monotonic()
     done = subprocess.run(
@@ -152,11 +179,11 @@ def main() -> int:
     read.add_argument("--runs", type=int, default=20)
     read.add_argument("--for-s", type=float, default=None, help="stop starting runs after so many seconds")
     read.add_argument("--out", type=Path, required=True)
-    read.add_argument("works", nargs="?", choices=("steady", "modes"), default="steady")
+    read.add_argument("works", nargs="?", choices=tuple(SETS), default="steady")
     told = read.parse_args()
     out: Path = told.out / told.works
     out.mkdir(parents=True, exist_ok=True)
-    plan = same_plan(out, STEADY if told.works == "steady" else MODES, told.torch)
+    plan = same_plan(out, told.works, told.torch)
     kept = out / "runs.jsonl"
     lines = [json.loads(line) for line in kept.read_text().splitlines()] if kept.is_file() else []
     start = time.monotonic()
