@@ -38,9 +38,10 @@ def log_times(rng: np.random.Generator, trials: int, pairs: int) -> tuple[Number
     return sides[0], sides[1]
 
 
-def _centre(blocks: Numbers) -> Numbers:
-    i, j = np.triu_indices(ROUNDS)
-    return np.median((blocks[..., i] + blocks[..., j]) / 2.0, axis=-1)
+def _centre(values: Numbers) -> Numbers:
+    """Hodges and Lehmann's centre along the last axis."""
+    i, j = np.triu_indices(values.shape[-1])
+    return np.median((values[..., i] + values[..., j]) / 2.0, axis=-1)
 
 
 def _median(logs: Numbers) -> Numbers:
@@ -51,7 +52,7 @@ def _median(logs: Numbers) -> Numbers:
 
 def p50(a: Numbers, b: Numbers) -> Numbers:
     """The pair estimates of the judge, vectorised: (trials, pairs)."""
-    return _centre(_median(b) - _median(a)).mean(-1)
+    return _centre(_centre(_median(b) - _median(a)))
 
 
 def p95(a: Numbers, b: Numbers) -> Numbers:
