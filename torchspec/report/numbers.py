@@ -184,7 +184,11 @@ def scientific(value: float, digits: int = 2, *, way: str = "nearest", locale: L
 
 
 def scale_of(value: float, unit: str | None) -> tuple[float, str]:
-    """(base units in one shown unit, its name) for a value in base unit `unit`: seconds and bytes get a prefix."""
+    """(base units in one shown unit, its name) for a value in base unit `unit`: seconds, bytes and bytes a second get a
+    prefix."""
+    if unit == "B/s":
+        factor, name = scale_of(value, "B")
+        return factor, f"{name}/s"
     table = _TIME if unit in {"s", "second", "seconds"} else _SIZE if unit in {"B", "byte", "bytes"} else None
     if table is None:
         return 1.0, "" if unit in {None, "1", "count", "ratio"} else str(unit)

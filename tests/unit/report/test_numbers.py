@@ -55,6 +55,7 @@ def test_locale_uses_its_decimal_mark() -> None:
         (0, 0, "count", "0 → 0"),
         (3, 5, "count", "3 → 5"),
         (1.2e-7, 3.1e-7, "1", f"1.20{N}×{N}10⁻⁷ → 3.10{N}×{N}10⁻⁷"),
+        (5.92e7, 5.54e7, "B/s", "59.2 → 55.4\u202fMB/s"),
     ],
 )
 def test_pair(baseline: float, candidate: float, unit: str, said: str) -> None:
