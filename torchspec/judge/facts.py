@@ -65,13 +65,14 @@ def _says(identical: bool, holds: bool) -> str:
 
 
 def _repeats(detail: dict[str, Any]) -> str:
+    """What was counted: `repeats` are those of all processes together."""
     repeats, processes = detail.get("repeats"), detail.get("across_processes")
     if not isinstance(repeats, int) or repeats == 0:
         return "every repeat"
     text = f"all {repeats} repeats"
     if not isinstance(processes, int):
         return text
-    return f"{text} in each of {processes} processes" if processes != 1 else f"{text} in one process"
+    return f"{text} over {processes} processes" if processes != 1 else f"{text} in one process"
 
 
 def _why_not(identical: bool, new: Sequence[Record], there: bool | None) -> str:

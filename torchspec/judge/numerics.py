@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from torchspec import limits
 from torchspec.judge import words
@@ -16,6 +17,8 @@ from torchspec.judge.finding import Finding, Question, better, crossing, figures
 from torchspec.judge.samples import Samples, described, limit_is_wrong, take
 from torchspec.model.evidence import Record
 
+#: What the harness counts of places that are not finite, as a reader takes it.
+_ODD = {"nonfinite": "NaN or infinite on one side only", "nan_on_both": "NaN on both sides"}
 VISIBLE = 5e-4  # of a ratio: what a per cent with one decimal can show; less is rounding, and not called better
 
 
@@ -32,10 +35,20 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
     shown = described(new, base)
     value = math.nan if any(math.isnan(v) for v in new.values) else worst(new.values)
     known = None if not base.values else math.nan if any(math.isnan(v) for v in base.values) else worst(base.values)
-    shown = replace(shown, n={"repeats": len(new.values)}, detail=shown.detail | _places(records, name, question))
+    told = _places(records, name, question.candidate, reference)
+    shown = replace(shown, n={"repeats": len(new.values)}, detail=shown.detail | told)
     if math.isnan(value):
-        return _not_a_number(question, shown, known)
+        same_places = "nan_on_both" in told and "nonfinite" not in told
+        return _not_a_number(question, shown, same_places or (known is not None and math.isnan(known)))
     shown = replace(shown, candidate_value=value if math.isfinite(value) else None)
+    found = _finite(question, shown, new, value, known)
+    if found.outcome == "pass" and question.bound is not None and "nan_on_both" in shown.detail:
+        return _not_a_number(question, shown, on_both=True)
+    return found
+
+
+def _finite(question: Question, shown: Finding, new: Samples, value: float, known: float | None) -> Finding:
+    """The finding from a figure that is a number."""
     if question.scale == "value":
         return _own(question, shown, value, known)
     if known is None and question.limit.form == "report":
@@ -47,27 +60,36 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
     return _compared(question, shown, new, value, known)
 
 
-def _places(records: Sequence[Record], metric: str, question: Question) -> dict[str, str]:
+def _places(records: Sequence[Record], metric: str, candidate: str, reference: str | None) -> dict[str, Any]:
     """The tensor in which the candidate's figure is worst, and what made a comparison impossible, where recorded."""
     for record in reversed(records):
         body = record.body
-        if body.get("metric") == metric and body.get("side") == question.candidate:
+        if (body.get("metric"), body.get("side"), body.get("against")) == (metric, candidate, reference):
             detail = body.get("detail") or {}
-            told = {key: str(detail[key]) for key in ("tensor", "problem") if detail.get(key)}
+            told: dict[str, Any] = {key: str(detail[key]) for key in ("tensor", "problem") if detail.get(key)}
+            told |= {key: int(detail[key]) for key in _ODD if detail.get(key)}
             if detail.get("by_scale"):
                 told["by_scale"] = ", ".join(str(name) for name in detail["by_scale"])
             return told
     return {}
 
 
-def _not_a_number(question: Question, shown: Finding, known: float | None) -> Finding:
-    if known is not None and math.isnan(known):
-        reason = f"NaN on both sides: {question.metric.name} cannot be told, and NaN never passes"
+def _not_a_number(question: Question, shown: Finding, on_both: bool) -> Finding:
+    """`on_both`: the baseline's figure, or the reference at the same places, is not a number either."""
+    told = _odd_places(shown)
+    if on_both:
+        reason = f"NaN on both sides{told}: {question.metric.name} cannot be told, and NaN never passes"
         return replace(shown, rule="NaN on both sides", reason=reason)
-    reason = "NaN: a figure that is not a number never passes"
+    reason = f"NaN{told}: a figure that is not a number never passes"
     if question.limit.form == "report":
         return replace(shown, outcome="inconclusive", rule="NaN", reason=reason)
     return replace(shown, outcome="fail", rule="NaN never passes", reason=reason)
+
+
+def _odd_places(shown: Finding) -> str:
+    """How many places are not finite and where, in brackets, as far as the harness counted them."""
+    told = [f"{shown.detail[key]} {what}" for key, what in _ODD.items() if key in shown.detail]
+    return f" ({' and '.join(told)})" if told else ""
 
 
 def _own(question: Question, shown: Finding, value: float, known: float | None) -> Finding:
