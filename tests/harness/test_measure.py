@@ -7,7 +7,16 @@ import time
 
 import pytest
 
-from torchspec.harness.measure import SHORTEST_SAMPLE_NS, block_shape, pair_shape, timed_samples, warm_up
+from torchspec.harness.measure import (
+    SHORTEST_SAMPLE_NS,
+    TAIL_SAMPLES,
+    block_shape,
+    pair_shape,
+    timed_samples,
+    warm_up,
+)
+
+P95, P99 = TAIL_SAMPLES["p95"], TAIL_SAMPLES["p99"]
 
 
 def spin(ns: int) -> None:
@@ -65,19 +74,22 @@ def test_warming_up_ends_for_slow_and_for_fast_work() -> None:
 @pytest.mark.parametrize(
     ("call_ms", "tail", "shape"),
     [
-        (0.6, 0, (1, 17, 10, 4)),  # as asked
-        (0.6, 59, (1, 17, 10, 4)),  # enough for a tail already
-        (9.0, 59, (1, 2, 10, 4)),  # longer blocks for the tail
-        (9.0, 299, (1, 8, 10, 4)),
-        (9.0, 0, (1, 1, 10, 4)),
-        (300.0, 59, (1, 1, 10, 2)),  # a tail that cannot be afforded
-        (3000.0, 59, (1, 1, 3, 1)),  # however slow
-        (0.001, 59, (20, 500, 10, 4)),
+        (0.6, (), (1, 17, 10, 4)),  # as asked
+        (0.6, P95, (1, 17, 10, 4)),  # enough for a tail already
+        (9.0, P95, (1, 2, 10, 4)),  # longer blocks for the tail
+        (9.0, P99, (1, 8, 10, 4)),
+        (9.0, (), (1, 1, 10, 4)),
+        (60.0, P99, (1, 3, 10, 4)),  # the fewest of a pair, where all that are wanted cannot be afforded
+        (300.0, P95, (1, 1, 10, 2)),  # a tail that cannot be afforded: 20 samples a side as they are
+        (3000.0, P95, (1, 1, 3, 1)),  # however slow
+        (0.001, P95, (20, 500, 10, 4)),
     ],
 )
-def test_a_pair_has_the_shape_that_fits(call_ms: float, tail: int, shape: tuple[int, int, int, int]) -> None:
+def test_a_pair_has_the_shape_that_fits(
+    call_ms: float, tail: tuple[int, ...], shape: tuple[int, int, int, int]
+) -> None:
     assert pair_shape(call_ms * 1e6, call_ms * 1e6, 10.0, 10, 4, 15.0, tail) == shape
 
 
 def test_the_slower_side_says_what_can_be_afforded() -> None:
-    assert pair_shape(1e6, 1e9, 10.0, 10, 4, 15.0, 0)[2:] == (3, 1)
+    assert pair_shape(1e6, 1e9, 10.0, 10, 4, 15.0)[2:] == (3, 1)

@@ -122,25 +122,35 @@ class PairShape(NamedTuple):
 
 #: However slow a step is, a pair has this many rounds.
 FEWEST_ROUNDS = 3
-#: The fewest samples a side of which a tail quantile can be told: with these, the largest of them lies above the
-#: quantile in 95 of 100 cases.
-TAIL_SAMPLES = {"p95": 59, "p99": 299}
+#: Of each tail quantile the samples a side that are wanted (with these, the largest of them lies above the quantile in
+#: 95 of 100 cases), and the fewest of a pair (with these, one sample in them is expected above it). A pair with fewer
+#: tells nothing of the tail; the judge has the same table.
+TAIL_SAMPLES = {"p95": (59, 20), "p99": (299, 100)}
 
 
 def pair_shape(
-    fast_ns: float, slow_ns: float, block_ms: float, rounds: int, builds: int, allowed_s: float, tail_samples: int
+    fast_ns: float,
+    slow_ns: float,
+    block_ms: float,
+    rounds: int,
+    builds: int,
+    allowed_s: float,
+    tail_samples: tuple[int, ...] = (),
 ) -> PairShape:
     """The shape of a pair for a call of `fast_ns` on one side and `slow_ns` on the other.
 
     Blocks last `block_ms` and there are `rounds` of them in each of `builds`, fewer where a pair would take longer than
-    `allowed_s`; blocks are longer where `tail_samples` samples a side are wanted of a pair and that can be afforded.
+    `allowed_s`; blocks are longer where a tail is asked for: for the first of `tail_samples` (samples a side of a pair)
+    that can be afforded.
     """
     calls, samples = block_shape(fast_ns, block_ms)
     call_s = calls * slow_ns * 1e-9
     affordable = max(FEWEST_ROUNDS, int(allowed_s / max(2 * samples * call_s, 1e-9)))
     rounds = max(FEWEST_ROUNDS, min(rounds, affordable))
     builds = max(1, min(builds, affordable // rounds))
-    wanted = math.ceil(tail_samples / (rounds * builds))
-    if samples < wanted and 2 * wanted * rounds * builds * call_s <= allowed_s:
-        samples = wanted
+    for each in tail_samples:
+        wanted = math.ceil(each / (rounds * builds))
+        if samples >= wanted or 2 * wanted * rounds * builds * call_s <= allowed_s:
+            samples = max(samples, wanted)
+            break
     return PairShape(calls, samples, rounds, builds)

@@ -52,7 +52,7 @@ class Pairs(Controls):
     # Going on or stopping.
 
     def _figures(self, one: Timed, gate: dict[str, Any], stage: str) -> Any:
-        held = self.run.past.pairs(one.cell, one.against, stage)
+        held = self.run.past.pairs(one.cell, one.against, stage, metric=gate["metric"])
         return series(gate["metric"], gate["limit"], held, self._items(one, gate["metric"]))
 
     def _items(self, one: Timed, metric: str) -> float:
@@ -62,7 +62,8 @@ class Pairs(Controls):
         return float(next((build[name] or 1.0 for builds in held.values() for build in builds), 1.0))
 
     def _decisions(self, one: Timed) -> list[str]:
-        """What each gate says after the pairs so far."""
+        """What each gate says after the pairs so far. Where none of them tells anything, as of a tail for which the
+        cell's time gives too few samples, no further one is waited for."""
         said = []
         pairs = len(self.run.past.pairs(one.cell, one.against, "measure"))
         limits = {"min_pairs": int(self.budget["min_pairs"]), "max_pairs": int(self.budget["max_pairs"])}
@@ -72,6 +73,9 @@ class Pairs(Controls):
                 said.append("pass" if pairs >= limits["min_pairs"] else "continue")
                 continue
             estimates, tau, direction = found
+            if (not estimates and pairs >= limits["min_pairs"]) or pairs >= 2 * limits["max_pairs"]:
+                said.append("budget")
+                continue
             s0, n0 = one.spread_for(gate)
             said.append(decide(estimates, tau, direction, s0=s0, n0=n0, **limits))
         return said

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .measure import TAIL_SAMPLES
+
 ENDED = ("measured", "failed", "not_run")
 #: What makes two machines one kind, whose evidence is pooled (the judge does the same). On another a run begins anew.
 HOST = ("os", "architecture", "cpu", "cores", "memory_bytes")
@@ -89,10 +91,18 @@ class Past:
         asked = figure_key(kind, key)
         return asked in self.figures or ("unsupported", *asked[1:4], None, None) in self.figures
 
-    def pairs(self, cell: str, against: str, stage: str, planted: float | None = None) -> list[list[Any]]:
-        """The pairs of one comparison as `sequential.series` takes them: pairs of builds of rounds."""
+    def pairs(
+        self, cell: str, against: str, stage: str, planted: float | None = None, metric: str = ""
+    ) -> list[list[Any]]:
+        """The pairs of one comparison as `sequential.series` takes them: pairs of builds of rounds.
+
+        For a `metric` of the tail, those that have the fewest samples that tell anything of it: what a side that died
+        in the middle of a pair leaves behind is a pair for the centre, and none for the tail.
+        """
         held = self.timings.get((cell, against, stage, planted), {})
-        return [[build["a_b"] for build in held[pair]] for pair in sorted(held)]
+        _, fewest = TAIL_SAMPLES.get(metric[-3:], (0, 0))
+        found = [[build["a_b"] for build in held[pair]] for pair in sorted(held)]
+        return [builds for builds in found if not fewest or _samples(builds) >= fewest]
 
     def next_pair(self, cell: str, against: str, stage: str, planted: float | None = None) -> int:
         return max(self.timings.get((cell, against, stage, planted), {-1: []})) + 1
@@ -101,6 +111,11 @@ class Past:
         """The record numbers of a comparison's timings."""
         held = self.timings.get((cell, against, stage, planted), {})
         return sorted(build["seq"] for builds in held.values() for build in builds)
+
+
+def _samples(builds: list[Any]) -> int:
+    """Samples of the side that has fewer."""
+    return min(sum(len(one[side]) for rounds in builds for one in rounds) for side in ("a_ns", "b_ns"))
 
 
 def timing_key(body: dict[str, Any]) -> tuple[Any, ...]:

@@ -118,7 +118,7 @@ class PairTimer:
 
     def _shape(self, one: Timed, fast_ns: float, slow_ns: float) -> None:
         """Settles how much a pair measures, so that the fewest pairs and one more fit into the cell's time."""
-        tails = [TAIL_SAMPLES.get(gate["metric"][-3:], 0) for gate in one.comparison.gates]
+        tails = [TAIL_SAMPLES.get(gate["metric"][-3:], ()) for gate in one.comparison.gates]
         budget = self.budget
         allowed = float(budget["cell_s"]) / (int(budget["min_pairs"]) + 1)
         asked = (
@@ -126,7 +126,7 @@ class PairTimer:
             int(budget["rounds"]),
             int(budget["builds"]),
             allowed,
-            max(tails, default=0),
+            max(tails, default=()),
         )
         one.calls, one.samples, one.rounds, one.builds = pair_shape(fast_ns, slow_ns, *asked)
 

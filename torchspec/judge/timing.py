@@ -29,10 +29,10 @@ from torchspec.judge.stats import (
     visible_shift,
 )
 
-#: Samples a side in all below which a tail quantile is not one (1 - 0.95 ** 59 is above 95 %), and in each pair, so
-#: that the quantile lies inside the sample.
-TAIL_SAMPLES = 59
-TAIL_SAMPLES_OF_A_PAIR = 20
+#: Of each tail quantile q the samples a side in all below which it cannot be told (1 - q ** n is above 95 %: so often
+#: the largest of them lies above the quantile), and those in each pair (n (1 - q) is 1: one of them is expected above
+#: it). The harness has the same table and takes as many where it can.
+TAIL_SAMPLES = {"p95": (59, 20), "p99": (299, 100)}
 _BUS = "comm.bus_bandwidth"
 #: Metrics of the call itself. A collective's call is the collective.
 _STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
@@ -96,6 +96,12 @@ def side_of(found: Bounds, tau: float, upper: bool) -> str:
     return "inside" if found.low >= tau else "beyond" if found.high < tau else "crosses"
 
 
+def whole_pairs(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs that can tell `metric`: for a tail those with enough samples, which one that ended early has not."""
+    _, fewest = TAIL_SAMPLES.get(metric[-3:], (0, 0))
+    return [pair for pair in pairs if pair.samples >= fewest]
+
+
 def equal_spread(scale: Scale, same: Sequence[Pair], before: Calibration | None) -> Calibration | None:
     """The spread between pairs of the baseline against itself: this run's, and where they agree a calibration's."""
     if scale.question.scale != "ratio":
@@ -106,8 +112,13 @@ def equal_spread(scale: Scale, same: Sequence[Pair], before: Calibration | None)
 def find(question: Question, timed: Timed, calibration: Calibration | None) -> Finding | None:
     """The finding from the `timing` records of one cell; None where there are none for this question."""
     stem = stem_of(question.metric.name)
-    measured = timed.pairs("measure", question.against, stem)
-    fresh = timed.pairs("confirm", question.against, stem)
+    name = question.metric.name
+    everything = timed.pairs("measure", question.against, stem)
+    confirming = timed.pairs("confirm", question.against, stem)
+    measured, fresh = whole_pairs(name, everything), whole_pairs(name, confirming)
+    kept = {id(pair) for pair in (*measured, *fresh)}
+    short = [pair for pair in (*everything, *confirming) if id(pair) not in kept]
+    measured = measured or everything  # which are then too few
     if not measured:
         mine = timed.of("measure", question.against, stem)
         if not mine:
@@ -118,17 +129,21 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
             "no round of it holds a time above zero on both sides, so nothing can be compared",
             evidence=tuple(r.seq for r in mine),
         )
-    if question.metric.name == _BUS and not all(build.bus_bytes for pair in measured for build in pair.builds):
+    if name == _BUS and not all(build.bus_bytes for pair in measured for build in pair.builds):
         return None  # one rank, or a barrier: nothing crosses the bus
     scale = scale_of(question)
-    calibration = equal_spread(scale, timed.pairs("same", question.against, stem), calibration)
+    equals = whole_pairs(name, timed.pairs("same", question.against, stem))
+    calibration = equal_spread(scale, equals, calibration)
     base = _figures_of(scale, measured, fresh)
+    if short:
+        told = [{"run": pair.run, "pair": pair.number, "samples": pair.samples} for pair in short]
+        base = replace(base, detail=base.detail | {"pairs_too_short_for_a_tail": told})
     if calibration is not None:
-        told = {"spread": calibration.s0, "df": calibration.n0, "before": calibration.before}
-        base = replace(base, detail=base.detail | {"calibration": told})
-    short = _too_little(question, measured, base)
-    if short is not None:
-        return short
+        spread = {"spread": calibration.s0, "df": calibration.n0, "before": calibration.before}
+        base = replace(base, detail=base.detail | {"calibration": spread})
+    little = _too_little(question, measured, base)
+    if little is not None:
+        return little
     if scale.tau is None:
         return _report(scale, base, measured, calibration)
     found = _judged(scale, scale.tau, base, measured, fresh, calibration)
@@ -179,16 +194,20 @@ def _too_little(question: Question, measured: Sequence[Pair], base: Finding) -> 
             "the clock of this machine cannot be trusted"
         )
         return replace(base, outcome="error", rule="clock", reason=reason)
-    if pairing.share_of(question.metric.name) != 0.5:
+    left_out = len(base.detail.get("pairs_too_short_for_a_tail", ()))
+    besides = f"; {words.count_of(left_out, 'pair')} with too few samples for a tail left out" if left_out else ""
+    if question.metric.name[-3:] in TAIL_SAMPLES:
+        in_all, of_a_pair = TAIL_SAMPLES[question.metric.name[-3:]]
         fewest, total = min(pair.samples for pair in measured), sum(pair.samples for pair in measured)
-        if fewest < TAIL_SAMPLES_OF_A_PAIR or total < TAIL_SAMPLES:
+        if fewest < of_a_pair or total < in_all:
             reason = (
-                f"{words.count_of(total, 'sample')} a side in all and {fewest} in one pair: a tail cannot be told from "
-                f"fewer than {TAIL_SAMPLES} and {TAIL_SAMPLES_OF_A_PAIR}; give the cell more time"
+                f"{words.count_of(total, 'sample')} a side in all and {fewest} in one pair: "
+                f"a {question.metric.name[-3:]} cannot be told from fewer than {in_all} in all and {of_a_pair} in each "
+                f"pair; give the cell more time{besides if fewest >= of_a_pair else ''}"
             )
             return replace(base, rule="too few samples for a tail", reason=reason)
     if len(measured) < 2:
-        reason = "one pair of workers has no spread to judge by: at least two are needed"
+        reason = f"one pair of workers has no spread to judge by: at least two are needed{besides}"
         return replace(base, rule="too few pairs", reason=reason)
     return None
 
