@@ -121,7 +121,7 @@ def build_ranks_plan(
 
     def cells_of(metric: str) -> tuple[str, ...]:
         either = metric.startswith("error.")
-        own = metric.startswith("collective.")
+        own = metric.startswith(("collective.", "comm.latency_", "comm.bus_", "comm.algorithm_"))
         return tuple(cell.id for cell in plan.cells if either or (cell.id in collective) == own)
 
     gates = tuple(
