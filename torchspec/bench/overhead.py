@@ -1,7 +1,8 @@
 """`torchspec bench overhead`: what timing a call costs, and whether medians agree with `torch.utils.benchmark`.
 
 One process runs all of it: the harness's own `timed_samples` and a bare loop around the same call in turn, then the
-harness and the Timer in turn, so that both meet the same moods of the machine. Must not judge.
+harness and the Timer in turn, with as many calls a sample as the Timer chooses: so both meet the same moods of the
+machine, and a median of calls is not held against a median of means. Must not judge.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 from torchspec.bench import plan as plans
 from torchspec.emit.bundle import emit
 
@@ -25,7 +28,10 @@ MOST_APART = 0.01
 
 #: The harness is imported as a file, so that what is measured is what is emitted.
 _PROGRAM = """
-import gc, importlib.util, json, statistics, sys, time
+import gc, importlib.util, json, os, random, statistics, sys, time
+TURN_MS = 20.0
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 sys.argv = [sys.argv[0], *sys.argv[1:]]
 spec = importlib.util.spec_from_file_location("harness_file", sys.argv[1])
 harness = importlib.util.module_from_spec(spec)
@@ -64,16 +70,17 @@ for calls in (1, 10):
 for name in work_code.WORKS:
     step = work_code.step_of(name)
     call_ns = harness.warm_up(step)
-    calls, samples = harness.block_shape(call_ns, 10.0)
     ratios = []
     timer = benchmark.Timer("step()", globals={"step": step}, num_threads=1)
-    for turn in range(3 * int(sys.argv[2])):
+    calls = timer.blocked_autorange(min_run_time=TURN_MS * 1e-3).number_per_run  # its choice, for both
+    samples = max(1, round(TURN_MS * 1e6 / (calls * call_ns)))
+    for turn in range(10 * int(sys.argv[2])):
         taken = {}
-        for who in (("ours", "timer") if turn % 2 else ("timer", "ours")):
+        for who in random.sample(("ours", "timer"), 2):
             if who == "ours":
                 taken[who] = statistics.median(harness.timed_samples(step, calls, samples, [], None)[0])
             else:
-                taken[who] = statistics.median([timer.timeit(calls).median * 1e9 for _ in range(samples)])
+                taken[who] = timer.blocked_autorange(min_run_time=TURN_MS * 1e-3).median * 1e9
         ratios.append([taken["ours"], taken["timer"]])
     found["medians"][name] = ratios
 print(json.dumps(found))
@@ -108,6 +115,13 @@ def _median(values: list[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
+def _median_interval(ordered: list[float]) -> tuple[float, float]:
+    """The 95 % interval of a median, from the order of independent values alone (Hahn and Meeker 1991, 5.2)."""
+    n = len(ordered)
+    place = int(stats.binom.ppf(0.025, n, 0.5))
+    return ordered[max(0, place - 1)], ordered[min(n - 1, n - place)]
+
+
 def summed(found: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """What was asked, the figure in words, whether it is within the target."""
     rows: list[tuple[str, str, bool]] = []
@@ -120,14 +134,14 @@ def summed(found: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     for work, pairs in found["medians"].items():
         ratios = sorted(ours / timer for ours, timer in pairs)
         middle = _median(ratios)
-        low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-        ends = f"{(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f} %"
-        text = f"{(middle - 1) * 100:+.2f} % (half of {len(ratios)} turns: {ends})"
+        low, high = _median_interval(ratios)
+        ends = f"[{(low - 1) * 100:+.2f}, {(high - 1) * 100:+.2f}]"
+        text = f"{(middle - 1) * 100:+.2f} % {ends} of {len(ratios)} turns"
         rows.append((f"{work}: median against torch.utils.benchmark", text, abs(middle - 1) < MOST_APART))
     return rows
 
 
-def run(python: str, out: Path, say: Callable[[str], None], repeats: int = 21) -> str:
+def run(python: str, out: Path, say: Callable[[str], None], repeats: int = 12) -> str:
     """Measures and writes `overhead.md` and `overhead.json` below `out`; the table."""
     say("timing calls with the harness, in a bare loop and with torch.utils.benchmark, in turn")
     found = measured(python, repeats)
@@ -135,7 +149,7 @@ def run(python: str, out: Path, say: Callable[[str], None], repeats: int = 21) -
     lines = [
         "# Cost of timing",
         "",
-        f"- measured: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, {repeats} turns, load {load} at the end",
+        f"- measured: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, {10 * repeats} turns of each, load {load} at the end",
         f"- targets: below {MOST_NS:.0f} ns a call; medians within {MOST_APART * 100:g} %",
         "",
         "| what | figure | target |",
