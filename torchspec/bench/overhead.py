@@ -149,7 +149,7 @@ def run(python: str, out: Path, say: Callable[[str], None], repeats: int = 12) -
     lines = [
         "# Cost of timing",
         "",
-        f"- measured: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, {10 * repeats} turns of each, load {load} at the end",
+        f"- measured: {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, load {load} at the end",
         f"- targets: below {MOST_NS:.0f} ns a call; medians within {MOST_APART * 100:g} %",
         "",
         "| what | figure | target |",
