@@ -32,21 +32,41 @@ cases = {
     "nan on both": (t([nan, 1.0]), t([nan, 1.0])),
     "other infinity": (t([inf, 1.0]), t([-inf, 1.0])),
     "same infinity": (t([inf, 1.0]), t([inf, 1.0])),
+    "one infinity here": (t([inf, 1.0]), t([1.0, 1.0])),
+    "nan and nan": (t([nan, nan, 1.0]), t([nan, 2.0, 1.0])),
+    "nan in a part": (torch.complex(t([nan, 1.0]), t([1.0, 1.0])), torch.complex(t([1.0, 1.0]), t([1.0, 1.0]))),
     "nothing finite": (t([nan]), t([1.0])),
+    "nothing but the same infinity": (t([-inf, inf]), t([-inf, inf])),
+    "infinity beside a step": (torch.cat([up, t([-inf])]), torch.cat([one, t([-inf])])),
     "zero reference": (t([1.0]), t([0.0])),
     "both zero": (t([0.0]), t([0.0])),
     "halved": (t([2.0, 0.0]), t([4.0, 0.0])),
     "bfloat16": (t([1.0078125], dtype=torch.bfloat16), t([1.0], dtype=torch.float64)),
     "complex": (t([1 + 2j]), t([1 + 2.5j])),
+    "complex steps": (torch.complex(up, one), torch.complex(one, one).to(torch.complex128)),
+    "complex64 of float64": (torch.complex(up.double(), one.double()), torch.complex(one.double(), one.double())),
     "integers": (t([5, 7]), t([5, 4])),
     "empty": (t([]), t([])),
 }
 found = {name: compare_tensors(*pair) for name, pair in cases.items()}
-for name, pair in {"shapes": (t([1.0]), t([1.0, 2.0]))}.items():
+for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+    bits = torch.arange(256, dtype=torch.uint8).view(dtype)
+    every = bits.to(torch.float64)
+    every = every[torch.isfinite(every)].unique().to(dtype)  # each value of this dtype once, in order
+    found[str(dtype)] = [compare_tensors(every[k : k + 1], every[:1])["ulp"] for k in range(every.numel())]
+    beyond = compare_tensors(every[-1:], t([1e6], dtype=torch.float64))
+    found["beyond " + str(dtype)] = beyond["ulp"], beyond["max_abs"] > 1e5
+for name, pair in {"shapes": (t([1.0]), t([1.0, 2.0])), "parts": (t([1j]), t([1.0]))}.items():
     try:
         compare_tensors(*pair)
     except ValueError as error:
         found[name] = str(error)
+found["one odd tensor"] = compare_trees({"a": one, "b": t([nan, 1.0])}, {"a": one, "b": t([1.0, 1.0])})
+found["odd on both"] = compare_trees({"a": up, "b": t([nan, 1.0])}, {"a": one, "b": t([nan, 1.0])})
+odd = t([nan, 1e-18], dtype=torch.float64)  # float64 itself has a place that is no number, and is tiny elsewhere
+found["odd truth"] = compare_trees(
+    {"a": one, "b": t([1.0, 2e-9])}, {"a": one, "b": t([1.0, 1e-9])}, {"a": one.double(), "b": odd}
+)
 found["trees"] = compare_trees({"a": one, "b": t([1.0])}, {"a": one, "b": t([1.5])})
 exact = {"a": one.double(), "b": t([1e-18], dtype=torch.float64)}
 noise = {"a": one, "b": t([3e-9])}, {"a": one, "b": t([-2e-9])}
@@ -117,16 +137,24 @@ def python(request: pytest.FixtureRequest) -> Path:
 def test_errors_between_tensors(python: Path, repository: Path) -> None:
     found = run(python, NUMERICS, str(repository))
     zero = {"max_abs": 0.0, "max_rel": 0.0, "ulp": 0.0, "psnr": "inf", "nonfinite": 0.0}
-    for name in ("same", "minus zero", "nan on both", "same infinity", "both zero", "empty"):
+    for name in ("same", "minus zero", "same infinity", "nothing but the same infinity", "both zero", "empty"):
         assert {key: found[name][key] for key in zero} == zero, name
     assert found["one step"]["ulp"] == 1.0
     assert found["one step"]["max_abs"] == pytest.approx(2**-22)
     assert found["one step across zero"]["ulp"] == 2.0
-    for name in ("nan here", "nan there", "other infinity"):
-        assert found[name]["nonfinite"] == 1.0, name
-        assert found[name]["max_abs"] == 0.0
-    assert found["nothing finite"]["max_abs"] == "nan"
-    assert found["nothing finite"]["nonfinite"] == 1.0
+    figures = ("max_abs", "max_rel", "ulp", "cosine", "psnr")
+    one_side = ("nan here", "nan there", "other infinity", "one infinity here", "nan in a part", "nothing finite")
+    for name in one_side:
+        assert (found[name]["nonfinite"], found[name]["nan_on_both"]) == (1.0, 0.0), name
+    for name in (*one_side, "nan on both", "nan and nan", "one odd tensor", "odd on both"):
+        assert {found[name][key] for key in figures} == {"nan"}, f"{name}: NaN never passes"
+    assert (found["nan on both"]["nonfinite"], found["nan on both"]["nan_on_both"]) == (0.0, 1.0)
+    assert (found["nan and nan"]["nonfinite"], found["nan and nan"]["nan_on_both"]) == (1.0, 1.0)
+    assert found["infinity beside a step"]["ulp"] == 1.0, "the same infinity is no difference, and hides none"
+    assert (found["one odd tensor"]["nonfinite"], found["one odd tensor"]["worst"]["max_abs"]) == (1.0, "b")
+    assert "nan_on_both" not in found["one odd tensor"]
+    assert (found["odd on both"]["nonfinite"], found["odd on both"]["nan_on_both"]) == (0.0, 1.0)
+    assert "by_scale" not in found["odd truth"], "a float64 that is no number itself excuses nothing"
     assert found["zero reference"]["max_rel"] == "inf"
     assert found["zero reference"]["psnr"] == "-inf"
     halved = found["halved"]
@@ -134,7 +162,13 @@ def test_errors_between_tensors(python: Path, repository: Path) -> None:
     assert halved["psnr"] == pytest.approx(10 * math.log10(16 / 2))
     assert found["bfloat16"]["ulp"] == 1.0
     assert found["complex"]["max_abs"] == 0.5
-    assert found["integers"]["max_abs"] == 3.0
+    assert found["complex steps"]["ulp"] == 1.0, "of the parts, in the dtype of a part"
+    assert found["complex64 of float64"]["ulp"] == 2.0**29
+    for name, values in (("e4m3fn", 253), ("e5m2", 247), ("e4m3fnuz", 255), ("e5m2fnuz", 255)):
+        assert found[f"torch.float8_{name}"] == [float(k) for k in range(values)], name
+        assert found[f"beyond torch.float8_{name}"] == [0.0, True], "rounded, it is the largest"
+    assert "complex and the other is not" in found["parts"]
+    assert (found["integers"]["max_abs"], found["integers"]["ulp"]) == (3.0, 3.0)
     assert "shapes differ" in found["shapes"]
     assert found["trees"]["max_abs"] == 0.5
     assert found["trees"]["worst"]["max_abs"] == "b"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .embedded import Embedded
-from .graph import close_enough
+from .graph import close_enough, told_apart
 from .trees import convert, tensors
 from .work import Job, Unsupported, Work
 
@@ -66,7 +66,7 @@ def _attempt(stages: Callable[[list[str]], dict[str, Any]]) -> dict[str, Any]:
         raise
     except Exception as error:
         return {"holds": False, "stage": at[-1], "error": f"{type(error).__name__}: {error}"[:2000]}
-    why = None if found["same"] else "it gives another output than the work itself"
+    why = None if found["same"] else told_apart("it gives another output than the work itself", found)
     return {"holds": found["same"], "stage": at[-1], "error": why, "seconds": time.perf_counter() - start, **found}
 
 

@@ -151,9 +151,11 @@ class FrozenCell:
                 where = figures.pop("worst", {})
                 problem = figures.pop("problem", None)
                 by_scale = figures.pop("by_scale", [])
+                places = {"nonfinite": figures["nonfinite"], "nan_on_both": figures.pop("nan_on_both", 0.0)}
+                odd = {} if problem else {name: int(count) for name, count in places.items() if count}
                 for name, value in figures.items():
                     unit = {"psnr": "dB", "ulp": "ulp", "nonfinite": "count"}.get(name, "1")
-                    detail = {"tensor": where.get(name), **({"problem": problem} if problem else {})}
+                    detail = {"tensor": where.get(name), **odd, **({"problem": problem} if problem else {})}
                     if by_scale and name in ("max_rel", *OWN_SIZE):
                         detail["by_scale"] = by_scale
                     body = self._sample(side, prefix + name, value, unit, 0, "float64 on the cpu", against, detail)

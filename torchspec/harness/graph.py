@@ -15,6 +15,9 @@ from .numerics import compare_trees
 from .trees import tensors
 from .work import Job
 
+#: What makes outputs not the same whatever the rest of them is.
+ODD_PLACES = {"nonfinite": "are NaN or infinite on one side only", "nan_on_both": "are NaN on both sides"}
+
 
 def compile_arguments(settings: dict[str, str]) -> dict[str, Any]:
     """The spec's `compile.*` settings as arguments of torch.compile."""
@@ -46,7 +49,10 @@ def compiler_counts() -> dict[str, Any]:
 
 
 def compile_job(job: Job, settings: dict[str, str], synchronize: Any) -> dict[str, Any]:
-    """Compiles a job and runs it once: {"seconds": first compiled call, and the compiler's counts}."""
+    """Compiles a job and runs it once: {"seconds": first compiled call, and the compiler's counts}.
+
+    `synchronize` is called before each clock read: what building the job has queued is not the compiler's time.
+    """
     import torch
 
     torch._dynamo.reset()
@@ -54,6 +60,7 @@ def compile_job(job: Job, settings: dict[str, str], synchronize: Any) -> dict[st
     module, _, _ = job.subject()
     job.run_with(torch.compile(module, **compile_arguments(settings)))
     with job.ambient():
+        synchronize()
         start = time.perf_counter()
         job.step()
         synchronize()
@@ -77,7 +84,9 @@ def recompiles(job: Job, calls: int, others: list[Any]) -> dict[str, Any]:
 
 
 def close_enough(values: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:
-    """{"same": bool, "max_rel", "tolerance"}: bit for bit, or within 32 roundings of the dtype at the largest value.
+    """{"same": bool, "max_rel", "max_abs", "tolerance"}: within 32 roundings of the dtype at the largest value.
+
+    Never the same where a place is NaN, or infinite on one side: "why" says how many are.
 
     Two ways of running one program may order sums differently; more than that is another program.
     """
@@ -86,8 +95,19 @@ def close_enough(values: dict[str, Any], references: dict[str, Any]) -> dict[str
     floats = [t.dtype for t in references.values() if t.is_floating_point()]
     tolerance = max((32 * torch.finfo(dtype).eps for dtype in floats), default=0.0)
     found = compare_trees(values, references)
-    same = found["nonfinite"] == 0 and found["max_rel"] <= tolerance
-    return {"same": same, "max_rel": found["max_rel"], "max_abs": found["max_abs"], "tolerance": tolerance}
+    odd = [f"{found[key]:.0f} places {what}" for key, what in ODD_PLACES.items() if found.get(key)]
+    return {
+        "same": not odd and found["max_rel"] <= tolerance,
+        "max_rel": found["max_rel"],
+        "max_abs": found["max_abs"],
+        "tolerance": tolerance,
+        **({"why": " and ".join(odd)} if odd else {}),
+    }
+
+
+def told_apart(what: str, found: dict[str, Any]) -> str:
+    """`what` as the error, or what `close_enough` says of places that are NaN or infinite."""
+    return f"the output cannot be compared: {found['why']}" if "why" in found else what
 
 
 def export_job(job: Job, path: Path) -> dict[str, Any]:
@@ -95,7 +115,7 @@ def export_job(job: Job, path: Path) -> dict[str, Any]:
     import torch
 
     module, args, kwargs = job.subject()
-    expected = {name: t.clone() for name, t in tensors(job.forward()).items()}
+    expected = {name: t.cpu().clone() for name, t in tensors(job.forward()).items()}  # and the device is done with them
     stage, start = "export", time.perf_counter()
     try:
         with torch.no_grad():
@@ -112,7 +132,7 @@ def export_job(job: Job, path: Path) -> dict[str, Any]:
     except Exception as error:
         return {"holds": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:2000]}
     seconds = time.perf_counter() - start
-    why = None if found["same"] else "the reloaded program gives another output"
+    why = None if found["same"] else told_apart("the reloaded program gives another output", found)
     return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
 
 
@@ -165,7 +185,7 @@ def reload_job(job: Job, path: Path) -> dict[str, Any]:
     except Exception as error:
         return {"holds": False, "stage": stage, "error": logged.told(error)}
     seconds = time.perf_counter() - start
-    why = None if found["same"] else "the loaded program gives another output"
+    why = None if found["same"] else told_apart("the loaded program gives another output", found)
     return {"holds": found["same"], "stage": stage, "error": why, "seconds": seconds, **found}
 
 
