@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from torchspec.emit.data import backend_plan
 from torchspec.harness import dist_collective
 from torchspec.harness.embedded import Embedded
 from torchspec.harness.needs import Comparison, Needs
+from torchspec.harness.pairs import Pairs
 from torchspec.harness.past import Past
 from torchspec.harness.progress import Estimate, Progress, seconds_in_words
-from torchspec.harness.rehearsal import Rehearsal
+from torchspec.harness.rehearsal import Rehearsal, StepFailed
 from torchspec.harness.sides import Timed, planted_change
 from torchspec.model.plan import Claim, Gate, Limit, Plan, Statement
 
@@ -162,6 +164,44 @@ def test_the_spread_of_ratios_serves_limits_on_ratios_alone(form: str, known: bo
     assert one.spread_for(gate) == ((0.01, 3) if known else (None, 0))
 
 
+@pytest.mark.parametrize(("metric", "whole"), [("latency.p50", 3), ("latency.p95", 2), ("latency.p99", 1)])
+def test_a_pair_that_ended_early_is_none_of_the_tail(metric: str, whole: int) -> None:
+    held = [start("r", 0)]
+    for seq, (pair, samples) in enumerate([(0, 10), (1, 50), (1, 50), (2, 30)], 1):
+        one = timing("r", seq, pair, seq)
+        one["body"]["rounds"] = [{"order": "ab", "a_ns": [1e6] * samples, "b_ns": [1e6] * (samples + 1)}]
+        held.append(one)
+    past = Past(held, "p", "h", "candidate", HOST)
+    assert len(past.pairs("c", "baseline", "measure", metric=metric)) == whole
+    assert past.next_pair("c", "baseline", "measure") == 3, "its number is taken all the same"
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        ([30] * 2, "continue"),
+        ([10] * 2, "continue"),  # before the first look
+        ([10] * 3, "budget"),  # three pairs and none that tells anything: a fourth would not either
+        ([10, 30, 30, 30], "pass"),
+        ([10, 30, 10, 30], "continue"),  # one more is owed for each that was cut short
+        ([30] * 2 + [10] * 6, "budget"),  # but not without an end
+    ],
+)
+def test_what_a_pair_cut_short_owes_is_taken_again_and_not_for_ever(samples: list[int], said: str) -> None:
+    held = [start("r", 0)]
+    for number, count in enumerate(samples):
+        one = timing("r", number + 1, number, 0)
+        own = [1e6 * (1 + 1e-4 * ((k * 7 + number) % 11)) for k in range(count)]
+        one["body"]["rounds"] = [{"order": "ab", "a_ns": own, "b_ns": [v * (1 + 1e-4 * number) for v in own]}]
+        held.append(one)
+    pairs = object.__new__(Pairs)
+    pairs.run = SimpleNamespace(past=Past(held, "p", "h", "candidate", HOST))  # type: ignore[assignment]
+    pairs.budget = {"min_pairs": 3, "max_pairs": 4}
+    gate = {"metric": "latency.p95", "limit": {"form": "growth", "op": "<=", "value": 0.05}, "sees": None}
+    timed = Timed(Comparison("c", "baseline", "candidate", [gate]))
+    assert pairs._decisions(timed) == [said]
+
+
 def test_pairs_of_several_runs_are_numbered_on() -> None:
     held = [
         start("r", 0),
@@ -240,4 +280,44 @@ def test_going_back_reads_no_checkpoint_of_what_keeps_no_state(
     talk, learn = bench.embedded.cells
     steps = [(step, cell) for step, cell, _ in Rehearsal(bench.run).steps()]
     assert steps == [("restore", None), ("smoke", talk), ("smoke", learn), ("reload.checkpoint", learn)]
+    bench.ledger.close()
+
+
+def test_work_that_is_only_compiled_or_exported_is_rehearsed_too(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = {"dtype": "float32"}
+    work = [("both", "attention", "compile", axes), ("both", "attention", "infer", axes),
+            ("compiled", "attention", "export", axes), ("compiled", "attention", "compile", axes),
+            ("exported", "attention", "export", axes)]  # fmt: skip
+    bench = Bench(make_plan(work, ["runs"], reload=("checkpoint", "export")), tmp_path, never, monkeypatch)
+    for cell in bench.embedded.cells:
+        bench.run.cell_done(cell, "measured", None)
+    rehearsal = Rehearsal(bench.run)
+    cells = {cell: (body["workload"], body["mode"]) for cell, body in bench.embedded.cells.items()}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for step, cell, _ in rehearsal.steps():
+        if cell is not None:
+            found.setdefault(step, []).append(cells[cell])
+    smoked = [("both", "infer"), ("compiled", "compile"), ("exported", "export")]
+    assert sorted(found["smoke"]) == sorted(found["reload.checkpoint"]) == smoked
+    assert sorted(found["reload.export"]) == [("compiled", "export"), ("exported", "export")]
+
+    asked: list[str] = []
+
+    class Asked:
+        def ask(self, do: str, *timeout: float, **more: Any) -> dict[str, Any]:
+            asked.append(do)
+            return {"same": True, "bit_identical": True, "max_rel": 0.0}
+
+    for cell, (_, mode) in cells.items():
+        with pytest.raises(StepFailed, match="gave no output of this cell"):
+            rehearsal._same_output(Asked(), cell, "smoke")  # type: ignore[arg-type]
+        output = bench.run.output_file(cell, "baseline")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.touch()
+        asked.clear()
+        rehearsal._same_output(Asked(), cell, "smoke")  # type: ignore[arg-type]
+        first = {"compile": ["compile"], "export": ["exported"]}.get(mode, [])
+        assert asked == [*first, "outputs", "same", "close"], "as it was measured"
     bench.ledger.close()

@@ -1,7 +1,8 @@
 """The rehearsal of going back: the baseline started anew, reading what the candidate wrote, doing its own work again.
 
-Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; a checkpoint is
-read by the baseline for each that keeps any state, an exported program for each cell that exports. Where the old
+Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; where a workload
+has none, its first compiled one, and then its first exported one, run as it was measured. A checkpoint is read by the
+baseline for each that keeps any state, an exported program for each cell that exports. Where the old
 environment was rebuilt from its lock for this (that is done and timed by whoever started the run), its steps come
 first, and the rest of the rehearsal runs on what was rebuilt.
 """
@@ -13,9 +14,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from .graph import told_apart
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
 from .work import KINDS
+
+#: Modes whose work steps by itself, and those whose cells have an exported program.
+STEPS, EXPORTS = ("infer", "train"), ("export",)
 
 
 class StepFailed(Exception):
@@ -32,13 +37,14 @@ class Rehearsal:
         self.workers: dict[str, Worker] = {}
         self.hello: dict[str, dict[str, Any]] = {}
 
-    def smoke_cells(self, modes: tuple[str, ...]) -> list[str]:
-        """The first measured cell of each workload in one of `modes`."""
+    def smoke_cells(self, *preferred: tuple[str, ...]) -> list[str]:
+        """The first measured cell of each workload in one of the modes of the first group that it has any of."""
         chosen: dict[str, str] = {}
-        for cell_id, cell in self.run.embedded.cells.items():
-            measured = self.run.past.done.get(cell_id, {}).get("status") == "measured"
-            if cell["mode"] in modes and measured:
-                chosen.setdefault(cell["workload"], cell_id)
+        for modes in preferred:
+            for cell_id, cell in self.run.embedded.cells.items():
+                measured = self.run.past.done.get(cell_id, {}).get("status") == "measured"
+                if cell["mode"] in modes and measured and cell["workload"] not in chosen:
+                    chosen[cell["workload"]] = cell_id
         return list(chosen.values())
 
     def _keeps_state(self, cell: str) -> bool:
@@ -49,13 +55,13 @@ class Rehearsal:
     def steps(self) -> list[tuple[str, str | None, Callable[[], dict[str, Any]]]]:
         """(step, cell, what it does) of everything that is asked for, in order."""
         found: list[tuple[str, str | None, Callable[[], dict[str, Any]]]] = [("restore", None, self._restore)]
-        smoke = self.smoke_cells(("infer", "train"))
+        smoke = self.smoke_cells(STEPS, ("compile",), ("export",))
         found += [("smoke", cell, partial(self._smoke, cell)) for cell in smoke]
         if "checkpoint" in self.plan["reload"]:
-            cells = [cell for cell in self.smoke_cells(("train", "infer")) if self._keeps_state(cell)]
+            cells = [cell for cell in smoke if self._keeps_state(cell)]
             found += [("reload.checkpoint", cell, partial(self._checkpoint, cell)) for cell in cells]
         if "export" in self.plan["reload"]:
-            cells = self.smoke_cells(("export",)) or smoke
+            cells = self.smoke_cells(EXPORTS) or smoke
             found += [("reload.export", cell, partial(self._export, cell)) for cell in cells]
         for cell in smoke:
             if (lane := self._lane(cell)) is not None:
@@ -145,17 +151,27 @@ class Rehearsal:
             "environment": "rebuilt from its lock" if self.rebuilt.get("python") else "the one that was measured",
         }
 
+    def _as_measured(self, worker: Worker, cell: str) -> None:
+        """Has the opened work compiled, or replaced by its exported program, where that is what was measured."""
+        prepare = {"compile": "compile", "export": "exported"}.get(self.run.embedded.cells[cell]["mode"])
+        if prepare is not None:
+            worker.ask(prepare, self.run.timeout_s, name="own")
+
     def _same_output(self, worker: Worker, cell: str, name: str) -> dict[str, Any]:
         """The baseline's output now against what it gave when it was measured."""
         run = self.run
         path = run.output_file(cell, "baseline", f"rehearsal-{name}")
         train = run.embedded.cells[cell]["mode"] == "train"
+        if not run.output_file(cell, "baseline").is_file():
+            raise StepFailed("the baseline gave no output of this cell when it was measured")
+        self._as_measured(worker, cell)
         worker.ask("outputs", run.timeout_s, name="own", path=str(path), gradients=train)
         before = str(run.output_file(cell, "baseline"))
         found = worker.ask("same", run.timeout_s, values=str(path), references=before)
         worker.ask("close", run.timeout_s, name="own")
         if not found["same"]:
-            raise StepFailed(f"the output differs by {found['max_rel']} of its size, more than {found['tolerance']}")
+            apart = f"the output differs by {found['max_rel']} of its size, more than {found['tolerance']}"
+            raise StepFailed(told_apart(apart, found))
         return {"bit_identical": found["bit_identical"], "max_rel": found["max_rel"]}
 
     def _smoke(self, cell: str) -> dict[str, Any]:
@@ -203,6 +219,7 @@ class Rehearsal:
         try:
             worker.ask("hello", run.start_timeout_s)
             worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
+            self._as_measured(worker, cell)
             worker.ask("first", run.timeout_s, name="own")
         finally:
             worker.close()
