@@ -1,4 +1,9 @@
-"""Apple GPUs through Metal: the host's clock after synchronising; memory is sampled, since Metal keeps no peak."""
+"""Apple GPUs through Metal: the host's clock after synchronising; memory is sampled, since Metal keeps no peak.
+
+`torch.mps.Event` does not time calls here: in versions of torch that this must run on, an event's time is the host's
+clock as read in a callback that Metal runs when it gets to it, and `elapsed_time` behind `synchronize` may never return
+(pytorch issue 162872). Waiting for the device and reading the clock says the same, and returns.
+"""
 
 from __future__ import annotations
 

@@ -147,6 +147,7 @@ class Bench:
     def first(self, name: str) -> dict[str, Any]:
         job = self.jobs[name]
         with job.ambient():
+            self.device.synchronize()
             start = time.perf_counter()
             job.step()
             self.device.synchronize()
@@ -257,6 +258,7 @@ class Bench:
             self.device.synchronize()
 
         with job.ambient():
+            self.device.synchronize()
             return {"call_ns": warm_up(step, WARM_AGAIN_S if again else WARM_S)}
 
     def block(self, name: str, calls: int, samples: int, plants: list[float]) -> dict[str, Any]:

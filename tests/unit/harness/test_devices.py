@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.recording_torch import RecordingTorch
+from torchspec.harness import graph, worker
 from torchspec.harness.device_cuda import Cuda
 from torchspec.harness.device_mps import Mps
 from torchspec.harness.device_rocm import Rocm
 from torchspec.harness.environ import wants_determinism
+from torchspec.harness.jobs import Job
 
 BUILDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "cuda": (Cuda, {"cuda": "13.0"}),
@@ -99,6 +103,114 @@ def test_mps_synchronises_before_each_look_at_the_clock(monkeypatch: pytest.Monk
     torch = stand_in(monkeypatch, mps=True)
     Mps().sample(lambda: torch.note("step"), 2, 2, [])
     assert torch.calls == ["synchronize", "step", "step", "synchronize"] * 2
+
+
+class RecordedJob(Job):
+    """A job whose steps are written down."""
+
+    def __init__(self, torch: RecordingTorch) -> None:
+        self.torch = torch
+
+    def step(self) -> None:
+        self.torch.note("step")
+
+    def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return None, (), {}
+
+    def run_with(self, runner: Any) -> None:
+        self.torch.note("compiled")
+
+
+def with_clock(monkeypatch: pytest.MonkeyPatch, module: Any, torch: RecordingTorch) -> None:
+    """From now on each look of `module` at the clock is written down too."""
+
+    def look() -> float:
+        torch.note("clock")
+        return 0.0
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=look))
+
+
+def bench_of(device: Any, **jobs: Job) -> worker.Bench:
+    """A bench of one device, without a plan."""
+    bench = object.__new__(worker.Bench)
+    bench.device, bench.jobs = device, dict(jobs)
+    return bench
+
+
+def test_the_first_call_is_timed_on_a_device_that_is_done(
+    backend: tuple[Any, RecordingTorch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, torch = backend
+    with_clock(monkeypatch, worker, torch)
+    bench_of(device, own=RecordedJob(torch)).first("own")
+    assert torch.calls == ["synchronize", "clock", "step", "synchronize", "clock"]
+
+
+def test_warming_up_begins_on_a_device_that_is_done(backend: tuple[Any, RecordingTorch]) -> None:
+    device, torch = backend
+    bench_of(device, own=RecordedJob(torch)).warm("own", again=True)
+    assert torch.calls[:5] == ["synchronize", "step", "synchronize", "step", "synchronize"]
+
+
+def test_compiling_is_timed_on_a_device_that_is_done(
+    backend: tuple[Any, RecordingTorch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, torch = backend
+    torch._dynamo = SimpleNamespace(reset=lambda: None, utils=SimpleNamespace(counters={}))  # type: ignore[attr-defined]
+    torch.compile = lambda module: module  # type: ignore[attr-defined]
+    monkeypatch.setattr(graph, "compiler_counts", dict)
+    with_clock(monkeypatch, graph, torch)
+    graph.compile_job(RecordedJob(torch), {}, device.synchronize)
+    assert torch.calls == ["compiled", "synchronize", "clock", "step", "synchronize", "clock"]
+
+
+class RecordedWork:
+    """A kind of work that writes down where it is built, and in what."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    def reference(self) -> None:
+        return None
+
+    def job(self, frozen: Any, mode: str, path: str | None, device: Any, dtype: Any) -> Job:
+        torch = sys.modules["torch"]
+        torch.note(f"built {mode} on {device} in {dtype}")  # type: ignore[attr-defined]
+        return RecordedJob(torch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["infer", "train", "compile", "export"])
+def test_all_work_is_built_on_the_device_that_was_asked_for(
+    mode: str, backend: tuple[Any, RecordingTorch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, torch = backend
+    torch.float64 = torch.float32 = "wide"  # type: ignore[attr-defined]
+    monkeypatch.setitem(worker.KINDS, "recorded", RecordedWork)  # type: ignore[arg-type]
+    monkeypatch.setattr(worker, "load_tree", lambda path: {"inputs": {}, "weights": {}})
+    monkeypatch.setattr(worker, "tree_digest", str)
+    monkeypatch.setattr(worker, "save_tree", lambda tree, path: None)
+    monkeypatch.setattr(worker.Bench, "_results", lambda self, job, gradients: {})
+    bench = bench_of(device)
+    bench.side, bench.team, bench.settings, bench.works = "candidate", Path(), {}, {}
+    cell = {"workload": "w", "mode": mode, "axes": {}}
+    workload = {"kind": "recorded", "options": {}, "beside": "old", "entry": None}
+    bench.embedded = SimpleNamespace(  # type: ignore[assignment]
+        cells={"c": cell}, workloads={"w": workload}, frozen={"seed": 1}, backend=device.name, side=lambda name: {}
+    )
+    place = device.torch_name
+    for variant in ("own", "eager", "beside"):
+        torch.calls.clear()
+        bench.open(variant, "c", "frozen", variant)
+        (built,) = [call for call in torch.calls if call.startswith("built")]
+        assert built == f"built {'infer' if variant == 'eager' else mode} on {place} in None"
+    for where, expected in ((device.name, place), ("cpu", "cpu")):
+        torch.calls.clear()
+        bench.reference("c", "frozen", f"{where}.float64", "out")
+        (built,) = [call for call in torch.calls if call.startswith("built")]
+        assert built == f"built {'train' if mode == 'train' else 'infer'} on {expected} in wide"
+    with pytest.raises(worker.Unsupported, match="cannot be made on"):
+        bench.reference("c", "frozen", "tpu.float64", "out")
 
 
 def test_work_is_put_on_the_device_and_seeds_are_set_on_it(backend: tuple[Any, RecordingTorch]) -> None:
