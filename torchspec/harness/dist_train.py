@@ -14,7 +14,7 @@ from .dist_model import PlainRun, RankedTraining, TrainingRun, whole_gradients
 from .dist_rank import RankCommand, RankState
 from .dist_wait import profile_waiting
 from .measure import timed_samples
-from .numerics import compare_trees
+from .numerics import compare_trees, numbers_apart
 from .trees import load_tree, save_tree, tensors, tree_digest
 from .work import Unsupported, Work
 
@@ -168,7 +168,7 @@ def _train_curve(state: RankState, frame: dict[str, Any]) -> Any:
         theirs = alone.full_state()
         answer.update(
             one_rank=reference,
-            curve_max_rel=max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, reference, strict=True)),
+            curve_max_rel=numbers_apart(losses, reference),
             model=_state_errors(ours["model"], theirs["model"]),
             optimizer=_state_errors(ours["optimizer"], theirs["optimizer"]),
         )
