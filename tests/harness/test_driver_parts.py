@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from torchspec.emit.data import backend_plan
 from torchspec.harness import dist_collective
 from torchspec.harness.embedded import Embedded
 from torchspec.harness.needs import Comparison, Needs
+from torchspec.harness.numerics import numbers_apart
 from torchspec.harness.pairs import Pairs
 from torchspec.harness.past import Past
 from torchspec.harness.progress import Estimate, Progress, seconds_in_words
@@ -267,6 +269,21 @@ def test_progress_speaks_to_programs_and_to_people(capsys: pytest.CaptureFixture
     words.event("end", status="failed", reason="why", seconds=2.0, timed_s=0.0, pairs_s=0.0)
     assert capsys.readouterr().out == "failed: why\n"
     assert [seconds_in_words(s) for s in (-3, 0.4, 59.4, 60, 3600)] == ["0 s", "0 s", "59 s", "1 min 0 s", "60 min 0 s"]
+
+
+@pytest.mark.parametrize("odd", [math.nan, "nan"])
+def test_losses_that_are_no_numbers_are_apart_wherever_they_stand(odd: Any) -> None:
+    """A largest value that is sought past a NaN loses it, and frames carry NaN as a word."""
+    plain = [1.0, 2.0, 4.0]
+    assert numbers_apart(plain, plain) == 0.0
+    assert numbers_apart(plain, [1.0, 2.5, 4.0]) == pytest.approx(0.2)
+    for place in range(3):
+        broken: list[Any] = list(plain)
+        broken[place] = odd
+        assert math.isnan(numbers_apart(broken, plain))
+        assert math.isnan(numbers_apart(plain, broken))
+        assert math.isnan(numbers_apart(broken, broken))
+    assert numbers_apart(["inf"], [1.0]) == math.inf
 
 
 def test_going_back_reads_no_checkpoint_of_what_keeps_no_state(

@@ -43,9 +43,13 @@ def _ulp(a: Any, b: Any, dtype: Any, difference: Any) -> float:
     return float((_steps(a, dtype) - _steps(b, dtype)).abs().max() if dtype.is_floating_point else difference.max())
 
 
-def numbers_apart(ours: list[float], theirs: list[float]) -> float:
-    """The largest relative difference of two lists of losses; NaN where any is not a number or both are infinite."""
-    apart = [abs(a - b) / max(abs(b), 1e-300) for a, b in zip(ours, theirs, strict=True)]
+def numbers_apart(ours: list[Any], theirs: list[Any]) -> float:
+    """The largest relative difference of two lists of losses; NaN where any is not a number or both are infinite.
+
+    Takes "nan", "inf" and "-inf" too, as which frames carry what is not finite.
+    """
+    pairs = [(float(a), float(b)) for a, b in zip(ours, theirs, strict=True)]
+    apart = [abs(a - b) / max(abs(b), 1e-300) for a, b in pairs]
     return math.nan if any(one != one for one in apart) else max(apart, default=0.0)
 
 
