@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from torchspec.bench import asking, ours, overhead, peers, plan, quality, report
+from torchspec.bench import asking, course, ours, overhead, peers, plan, quality, report
+from torchspec.bench.course import Options
 from torchspec.bench.pool import PairOf, Pool
 from torchspec.bench.rates import Answer, interval, rates
 from torchspec.bench.targets import targets
@@ -71,6 +74,10 @@ def test_controls_of_a_runs_own_come_first_and_cost_their_time() -> None:
     common: dict[str, Any] = {"condition": "quiet", "truth": 1.0, "min_pairs": 2, "max_pairs": 8}
     alone = ours.comparisons(pool, "attention", "latency.p50", 0.0, 0.03, design="own", controls=3, **common)
     assert all((a.pairs or 0) >= 5 and a.together_s == 2.0 * (a.pairs or 0) for a in alone)
+    as_run = ours.comparisons(
+        pool, "attention", "latency.p50", 0.0, 0.03, design="own", controls=3, pair_s=1.5, control_s=4.0, **common
+    )
+    assert [a.together_s for a in as_run] == [3 * 4.0 + 1.5 * ((a.pairs or 0) - 3) for a in alone]
     known = ours.spread(pool, "attention", "latency.p50")
     assert known is not None
     assert (round(known[0], 4), known[1]) == (0.0054, 120)
@@ -130,33 +137,81 @@ def test_the_report_names_everything_and_its_picture_is_well_formed() -> None:
     ElementTree.fromstring(report.picture(found))
 
 
-def test_what_was_found_is_held_against_what_is_wanted() -> None:
-    def told(truth: float, verdicts: dict[str, int], condition: str = "quiet", work: str = "attention") -> list[Answer]:
-        return [
-            Answer("d", work, "latency.p50", condition, truth, verdict, truth, 5.0, 2, 20.0)
-            for verdict, count in verdicts.items()
-            for _ in range(count)
-        ]
+CONDITIONS = {"alone": "quiet", "busy": "busy", "tail": "tail"}
 
-    answers = told(1.0, {"pass": 97, "fail": 3}) + told(1.03, {"pass": 5, "inconclusive": 95})
-    answers += told(1.05, {"fail": 96, "inconclusive": 4}) + told(1.10, {"fail": 98, "pass": 2})
-    answers += told(1.0, {"pass": 100}, "busy") + told(1.0, {"pass": 300}, work="training_step")
-    rows = targets(rates(answers, 0.03), "d", "quiet", "busy", 0.03, {"attention": (5, 100), "training_step": (1, 20)})
-    found = {what.split(":")[0]: (figure, verdict) for what, figure, verdict in rows}
-    assert found["equal versions called a failure, of at least 300"] == ("3 of 400: 0.8 % [0.2, 2.2]", "reached")
+
+def _told(
+    truth: float,
+    verdicts: dict[str, int],
+    condition: str = "quiet",
+    work: str = "attention",
+    metric: str = "latency.p50",
+) -> list[Answer]:
+    return [
+        Answer("d", work, metric, condition, truth, verdict, truth, 5.0, 2, 20.0)
+        for verdict, count in verdicts.items()
+        for _ in range(count)
+    ]
+
+
+def _held(answers: list[Answer], different: dict[str, tuple[int, int]] | None = None) -> dict[str, tuple[str, str]]:
+    rows = targets(rates(answers, 0.03), "d", CONDITIONS, 0.03, different or {})
+    return {what.rsplit(": ", 1)[0]: (figure, verdict) for what, figure, verdict in rows}
+
+
+def test_what_was_found_is_held_against_what_is_wanted() -> None:
+    answers = _told(1.0, {"pass": 97, "fail": 3}) + _told(1.03, {"pass": 5, "inconclusive": 95})
+    answers += _told(1.05, {"fail": 96, "inconclusive": 4}) + _told(1.10, {"fail": 98, "pass": 2})
+    answers += _told(1.0, {"pass": 300}, "busy") + _told(1.0, {"pass": 300}, work="training_step")
+    answers += _told(3.0, {"fail": 20}, "tail", metric="latency.p95") + _told(1.0, {"pass": 20}, "tail")
+    found = _held(answers, {"attention": (5, 100), "training_step": (1, 20)})
+    assert found["equal versions called a failure"] == ("3 of 400: 0.8 % [0.2, 2.2]", "reached")
     assert found["a truth at the limit passed"][1] == "reached"
     assert found["a truth at the limit called a failure"][0].startswith("0 of 100")
     assert found["attention, 5 % slower"] == ("96 % of 100", "reached")
     assert found["attention, 10 % slower"] == ("98 % of 100", "missed")
     assert found["attention, equal"][1] == found["training_step, equal"][1] == "reached"
     assert found["equal versions called a failure beside two busy processes"][1] == "reached"
-    assert found["equal versions"] == ("2.0", "reached")
+    assert found["equal versions"] == ("2.00 in 400", "reached")
     assert found['equal pairs called "different" at 95 %'] == ("5.0 % of 120 [1.9, 10.6]", "reached")
-    few = targets(rates(told(1.0, {"pass": 10}), 0.03), "d", "quiet", "busy", 0.03, {"attention": (0, 0)})
-    assert [verdict for *_, verdict in few] == ["10 of 300 comparisons", "reached", "reached"]
-    assert targets([], "d", "quiet", "busy", 0.03, {}) == []
-    text = report.table([], {}, {}, {}, {}, 4, {}, rows)
+    assert found["a slow tail: p95 called a failure"][1] == found["a slow tail: p50 passed"][1] == "reached"
+    text = report.table([], {}, {}, {}, {}, 4, {}, targets(rates(answers, 0.03), "d", CONDITIONS, 0.03, {}))
     assert "| attention, 10 % slower: right within 30 s in at least 99 % | 98 % of 100 | missed |" in text
+
+
+def test_what_was_not_measured_is_said_of_every_row_that_is_wanted() -> None:
+    found = _held([])
+    assert set(found.values()) == {("not measured", "not measured")}
+    assert len(found) == len(_held(_told(1.0, {"pass": 300}))) == 17
+    assert _held(_told(1.0, {"pass": 300}))["a slow tail: p95 called a failure"] == ("not measured", "not measured")
+
+
+def test_a_few_comparisons_reach_nothing() -> None:
+    """None of two is no rate: its interval goes up to 84 %."""
+    answers = _told(1.0, {"pass": 2}, "busy") + _told(1.0, {"pass": 2}) + _told(1.03, {"inconclusive": 13})
+    answers += _told(1.05, {"fail": 19}) + _told(1.0, {"pass": 3}, "tail")
+    found = _held(answers, {"attention": (1, 30)})
+    assert found["equal versions called a failure beside two busy processes"] == (
+        "0 of 2: 0.0 % [0.0, 84.2]",
+        "2 of 300 comparisons",
+    )
+    assert found["a truth at the limit passed"][1] == "13 of 50 comparisons"
+    assert found["attention, 5 % slower"][1] == "19 of 20 comparisons"
+    assert found["equal versions"][1] == found["attention, equal"][1] == "2 of 20 comparisons"
+    assert found["a slow tail: p50 passed"][1] == "3 of 20 comparisons"
+    assert found['equal pairs called "different" at 95 %'][1] == "30 of 100 comparisons"
+
+
+def test_a_few_comparisons_miss_where_no_luck_explains_them() -> None:
+    answers = _told(1.0, {"fail": 2}, "busy") + _told(1.03, {"pass": 4, "inconclusive": 9}) + _told(1.03, {"fail": 1})
+    answers += _told(1.05, {"inconclusive": 5}) + _told(3.0, {"pass": 5}, "tail", metric="latency.p95")
+    found = _held(answers, {"attention": (9, 30)})
+    assert found["equal versions called a failure beside two busy processes"][1] == "missed"
+    assert found["a truth at the limit passed"][1] == "missed"
+    assert found["a truth at the limit called a failure"][1] == "14 of 50 comparisons"  # one of fourteen may be luck
+    assert found["attention, 5 % slower"] == ("0 % of 5", "missed")
+    assert found["a slow tail: p95 called a failure"][1] == "missed"
+    assert found['equal pairs called "different" at 95 %'][1] == "missed"
 
 
 def test_a_peer_that_is_not_installed_is_unavailable_with_its_name(tmp_path: Path) -> None:
@@ -188,52 +243,102 @@ def mocked(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(name: str, ask: asking.Ask) -> peers.Told:
         if name == "pyperf":
             raise asking.Unavailable("pyperf is not installed")
-        return peers.Told(dict.fromkeys(ask.works, ("pass", 1.0)), 12.0)
+        return peers.Told(dict.fromkeys(ask.works, ("fail" if ask.tail else "pass", 1.0)), 12.0)
 
     monkeypatch.setattr(quality, "Pool", FakePool)
     monkeypatch.setattr(peers, "run", told)
     monkeypatch.setattr(peers, "versions", lambda *_: {"torch": "0"})
 
 
+SMALL: dict[str, Any] = {"equal_pairs": 12, "pairs": 12, "calibration_pairs": 12, "tail_pairs": 12, "busy_pairs": 0}
+
+
 def test_a_run_in_pieces_is_one_run(mocked: None, tmp_path: Path) -> None:
-    options = quality.Options("python", tmp_path, 12, 12, 6, 0, 1, for_s=0.0)
-    wanted = quality.steps(options)
-    assert len({step.key for step in wanted}) == len(wanted) == 12 + 12 + 6 + 6 + 2 * len(peers.PEERS)
+    options = Options("python", tmp_path, **SMALL, for_s=0.0)
+    wanted = course.steps(options)
+    assert len({step.key for step in wanted}) == len(wanted) == 12 + 12 + 12 + 6 + 12 + 4 * len(peers.PEERS)
     assert [step.pool for step in wanted[:12]] == ["calibration"] * 12
     said: list[str] = []
     assert quality.run(options, said.append) is None  # no time at all: nothing measured, and it says so
     assert said == [f"{len(wanted)} of {len(wanted)} steps are left: the same command goes on"]
-    kept = quality.Kept(options)
+    kept = course.Kept(options)
     kept.step(wanted[0].key, {"ratios": {}, "seconds": 1.0, "timed_s": 0.5, "load": None})
-    again = quality.Kept(options)
+    again = course.Kept(options)
     assert list(again.steps) == [wanted[0].key]
-    (tmp_path / quality.KEPT).unlink()
+    (tmp_path / course.KEPT).unlink()
     before = FakePool.made
-    text = quality.run(quality.Options("python", tmp_path, 12, 12, 6, 0, 1), said.append)
-    assert FakePool.made == before + 36
+    text = quality.run(Options("python", tmp_path, **SMALL), said.append)
+    assert FakePool.made == before + 54
     assert text is not None
     assert "- pyperf: pyperf is not installed" in text
+    assert "- pyperf, two busy neighbours: pyperf is not installed" in text
     slower = (
         "| latency.p50 | as the machine was | +5 % | {n} | 0 % [0, {high}] | 0 % [0, {high}] | 100 % [{low}, 100] |"
     )
     assert f"| torchspec | attention {slower.format(n=1, high=98, low=3)}" in text
     assert f"| torchspec, calibrated | attention {slower.format(n=2, high=84, low=16)}" in text
-    tail = "| latency.p95 | one call in 12 three times as long | +200 % | 1 | 0 % [0, 98] | 0 % [0, 98] | 100 %"
+    tail = "| latency.p95 | one call in 12 three times as long | +200 % | 3 | 0 % [0, 71] | 0 % [0, 71] | 100 %"
     assert f"| torchspec, calibrated | attention {tail}" in text
     assert "| torchspec | attention | latency.p95 | as the machine was | equal | 1 | 100 % [" in text
+    assert "| a then b | attention | its own | one call in 12 three times as long | +200 % | 1 | 0 %" in text
+    assert "| a then b | attention | its own | two busy neighbours | equal | 1 | 100 %" in text
+    assert "- peers: 9, each asked 1 times about equal, +5 %; busy; tail: 32 of 36 answered" in text
+    assert "| equal versions called a failure beside two busy processes: at most 1 %, of at least 300 | not m" in text
     assert {p.name for p in tmp_path.iterdir()} == {"quality.jsonl", "quality.md", "quality.svg", "quality.json"}
-    assert json.loads((tmp_path / "quality.json").read_text(encoding="utf-8"))["missing"] == {
-        "pyperf": "pyperf is not installed"
-    }
+    told = json.loads((tmp_path / "quality.json").read_text(encoding="utf-8"))["missing"]
+    places = ("pyperf", "pyperf, two busy neighbours", "pyperf, one call in 12 three times as long")
+    assert told == dict.fromkeys(places, "pyperf is not installed")
     made = FakePool.made  # nothing is measured again: the same words from what was kept
-    assert quality.run(quality.Options("python", tmp_path, 12, 12, 6, 0, 1), said.append) == text
+    assert quality.run(Options("python", tmp_path, **SMALL), said.append) == text
     assert FakePool.made == made
 
 
+def test_a_part_of_a_run_holds_a_part_of_every_pool_and_question() -> None:
+    options = Options("python", Path("out"), asked=2, peer_truths=(0.0, 0.03, 0.05, 0.1))
+    wanted = course.steps(options)[12:]
+    half = wanted[: len(wanted) // 2]
+    for pool in {step.pool for step in wanted}:
+        share = sum(step.pool == pool for step in half) / sum(step.pool == pool for step in wanted)
+        assert 0.4 <= share <= 0.6, pool
+    questions = [step for step in wanted if step.peer is not None]
+    about = {(step.condition, step.planted, step.tail) for step in questions}
+    quiet = {(course.ALONE, planted, 0) for planted in options.peer_truths}
+    assert about == quiet | {(course.BUSY, 0.0, 0), (course.TAILED, 0.0, course.TAIL)}
+    assert len(questions) == 2 * 6 * len(peers.PEERS)
+
+
+def test_a_peer_that_fails_beside_busy_neighbours_is_still_asked_on_a_quiet_machine(
+    mocked: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def neighbours(count: int) -> Iterator[None]:
+        seen.append("busy" if count else "alone")
+        yield
+
+    def told(name: str, ask: asking.Ask) -> peers.Told:
+        if seen[-1] == "busy":
+            raise asking.Unavailable("no answer within 150 s")
+        return peers.Told(dict.fromkeys(ask.works, ("pass", 1.0)), 12.0)
+
+    monkeypatch.setattr(peers, "run", told)
+    monkeypatch.setattr(quality, "neighbours", neighbours)
+    few = {"equal_pairs": 0, "pairs": 0, "calibration_pairs": 0, "tail_pairs": 0, "busy_pairs": 0}
+    options = Options("python", tmp_path, **few, asked=2, peers=("a then b",))  # type: ignore[arg-type]
+    text = quality.run(options, print)
+    assert text is not None
+    assert "| a then b | attention | its own | as the machine was | equal | 2 | 100 %" in text
+    assert "- a then b, two busy neighbours: no answer within 150 s" in text
+    assert seen.count("busy") == 1  # and it is not waited for again
+
+
 def test_figures_of_two_runs_are_not_mixed(mocked: None, tmp_path: Path) -> None:
-    quality.run(quality.Options("python", tmp_path, pairs=3, tail_pairs=0, busy_pairs=0, asked=0), print)
-    with pytest.raises(quality.OtherRun):
-        quality.run(quality.Options("python", tmp_path, pairs=4, tail_pairs=0, busy_pairs=0, asked=0), print)
+    few = SMALL | {"asked": 0}
+    quality.run(Options("python", tmp_path, **few), print)
+    for other in ({"pairs": 4}, {"equal_pairs": 4}, {"asked": 1}, {"peer_truths": (0.0,)}, {"peer_conditions": ()}):
+        with pytest.raises(course.OtherRun):
+            quality.run(Options("python", tmp_path, **few | other), print)
 
 
 def test_the_cost_of_timing_is_held_against_its_targets() -> None:

@@ -30,13 +30,14 @@ def comparisons(
     known: tuple[float, int] | None = None,
     controls: int = 0,
     pair_s: float | None = None,
+    control_s: float | None = None,
 ) -> list[Answer]:
     """Every comparison that the pool has pairs for. `planted` chooses the blocks, `truth` is what they should show.
 
     `known` is the calibrated spread between equal pairs with its degrees of freedom; `controls` how many equal pairs
     each comparison has of its own, as a run has. Without a calibration they are taken first and cost their time; with
     one they are those measured just before, whose time is not counted. `pair_s` is what a pair takes in a run, in
-    seconds, where the pool's own took longer for what was planted beside it.
+    seconds, `control_s` what one of the controls does, which has planted blocks too; None: as long as the pool's own.
     """
     tau = math.log1p(limit)
     place = 0
@@ -50,6 +51,7 @@ def comparisons(
             equals = [value for value in held if value is not None]
         while known is None and len(equals) < controls and place < len(pool):
             place = _take(pool, place, work, metric, 0.0, equals)
+        measured = place
         s0, n0 = sequential.spread_of_equals(equals, known) or (None, 0)
         looks: dict[str, Any] = {"min_pairs": min_pairs, "max_pairs": max_pairs, "s0": s0, "n0": n0}
         said = "continue"
@@ -67,7 +69,8 @@ def comparisons(
         values = fresh or taken
         used = pool[begin:place]
         share = 1.0 / max(1, len(used[0].ratios))
-        spent = sum(pair.seconds if pair_s is None else pair_s for pair in used)
+        spent = sum(pair.seconds if control_s is None else control_s for pair in pool[begin:measured])
+        spent += sum(pair.seconds if pair_s is None else pair_s for pair in pool[measured:place])
         found.append(
             Answer(
                 design,

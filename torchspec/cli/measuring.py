@@ -107,14 +107,18 @@ def bench(arguments: Namespace) -> int:
         say(overhead.run(python, Path(arguments.out), _progress))
         return Exit.ADOPT
     from torchspec.bench import quality
+    from torchspec.bench.course import Options, OtherRun
 
-    options = quality.Options(
+    options = Options(
         python=python,
         out=Path(arguments.out),
+        equal_pairs=arguments.equal_pairs,
         pairs=arguments.pairs,
         tail_pairs=arguments.tail_pairs,
         busy_pairs=arguments.busy_pairs,
         asked=arguments.asked,
+        peer_truths=tuple(percent / 100.0 for percent in dict.fromkeys(arguments.peer_truths)),
+        peer_conditions=tuple(dict.fromkeys(arguments.peer_conditions)),
         peer_s=arguments.peer_s,
         packages=packages,
         seed=arguments.seed,
@@ -122,7 +126,7 @@ def bench(arguments: Namespace) -> int:
     )
     try:
         text = quality.run(options, _progress)
-    except quality.OtherRun as other:
+    except OtherRun as other:
         hint = "give the options of that run to go on with it, or another folder with --out"
         message = f"`{other}` holds a benchmark with other options; figures of two runs are never mixed"
         show((Diagnostic("TS692", message, hint=hint),), {}, arguments)

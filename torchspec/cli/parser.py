@@ -180,10 +180,18 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     bench.add_argument("--python", metavar="PYTHON", help="an interpreter with torch, measured against itself")
     bench.add_argument("--packages", metavar="DIR", help="where the other tools are installed for it (pip --target)")
     bench.add_argument("--out", default="out/bench", metavar="DIR", help="where results go (default: out/bench)")
-    bench.add_argument("--pairs", type=int, default=260, help="quality: pairs of workers on the machine as it is")
-    bench.add_argument("--tail-pairs", type=int, default=16, help="quality: pairs with a slow tail")
-    bench.add_argument("--busy-pairs", type=int, default=24, help="quality: pairs with two busy neighbours")
-    bench.add_argument("--asked", type=int, default=2, help="quality: questions to each other tool and truth")
+    bench.add_argument(
+        "--equal-pairs", type=int, default=300, help="quality: plain pairs of workers, of equal versions"
+    )
+    bench.add_argument("--pairs", type=int, default=70, help="quality: pairs with planted changes beside plain blocks")
+    bench.add_argument("--tail-pairs", type=int, default=28, help="quality: pairs with a slow tail")
+    bench.add_argument("--busy-pairs", type=int, default=16, help="quality: pairs with two busy neighbours")
+    bench.add_argument("--asked", type=int, default=1, help="quality: questions to each other tool and truth")
+    truths = "quality: how many %% slower the versions are that other tools are asked about (default: 0 5)"
+    bench.add_argument("--peer-truths", type=float, nargs="*", default=[0.0, 5.0], metavar="PERCENT", help=truths)
+    besides = "quality: what else they are asked: equal versions with busy neighbours, a slow tail (default: both)"
+    both = ("busy", "tail")
+    bench.add_argument("--peer-conditions", nargs="*", default=list(both), choices=both, help=besides)
     bench.add_argument("--peer-s", type=float, default=30.0, help="quality: seconds for one question")
     bench.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="quality: stop then; again goes on")
     bench.add_argument("--seed", type=int, default=1)
