@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from torchspec.harness.dist_checks import losses_apart
 from torchspec.harness.dist_collective import bus_factor, operation_bytes
+from torchspec.harness.dist_fault_trials import who_was_slow
 from torchspec.harness.dist_launch import Launch
 from torchspec.harness.dist_peer import LaunchFailed
 from torchspec.harness.dist_processes import (
@@ -29,7 +30,7 @@ from torchspec.harness.dist_processes import (
     processes_with_token,
     rank_disagreements,
 )
-from torchspec.harness.dist_trials import RecoveryTrials, who_was_slow
+from torchspec.harness.dist_trials import RecoveryTrials
 from torchspec.harness.dist_wait import communication_account, length, merged, shared
 from torchspec.harness.dist_wire import WireError, take_frame, wire_frame, write_json_whole
 from torchspec.harness.dist_worker import slowest
@@ -265,7 +266,11 @@ def test_losses_are_as_far_apart_as_their_worst_step():
     assert losses_apart([1.0, 2.0], [1.0, 2.0]) == 0.0
     assert losses_apart([1.0, 2.2], [1.0, 2.0]) == pytest.approx(0.1)
     assert losses_apart([1.0], [1.0, 2.0]) == math.inf
-    assert not losses_apart([math.nan], [1.0]) <= 1.0
+    for place in range(3):  # wherever it is: a largest value that is sought past a NaN loses it
+        odd = [1.0, 2.0, 3.0]
+        odd[place] = math.nan
+        assert math.isnan(losses_apart(odd, [1.0, 2.0, 3.0]))
+        assert math.isnan(losses_apart([1.0, 2.0, 3.0], odd))
 
 
 def test_the_leash_ends_a_rank_whose_driver_is_gone(tmp_path):
@@ -345,7 +350,7 @@ def test_a_run_that_is_stopped_during_recovery_writes_no_fact_about_it(monkeypat
 
     run = MockRecoveryRun()
     needs = SimpleNamespace(wants=lambda metric: metric == "recovery.rank_killed")
-    cell = SimpleNamespace(cell="c", count=2, needs=needs, ranks=run, fact=lambda *given: given)
+    cell = SimpleNamespace(cell="c", count=2, needs=needs, ranks=run, ran=set(), fact=lambda *given: given)
     trials = RecoveryTrials(cell)  # type: ignore[arg-type]
 
     def trial(side: str, repeat: int, worker: Any) -> dict[str, Any]:

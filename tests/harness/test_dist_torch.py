@@ -71,7 +71,7 @@ def measure(
 ) -> Callable[..., Measured]:
     """Runs a plan's harness with faults planted in the candidate's jobs, and judges it."""
 
-    def run(plan: Plan, faults: list[dict[str, Any]] | None = None) -> Measured:
+    def run(plan: Plan, faults: list[dict[str, Any]] | None = None, code: int = 0) -> Measured:
         evidence = tmp_path / "evidence"
         planting = tmp_path / "planting.py"
         planting.write_text(PLANTING)
@@ -80,7 +80,7 @@ def measure(
         faults_of = {"candidate": faults} if faults else {}
         argv = [sys.executable, str(planting), str(harness), json.dumps(faults_of), "pair", *given]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
         assert left(evidence) == []
         return Measured(plan, evidence)
 
@@ -135,12 +135,21 @@ def test_a_job_says_what_its_ranks_are_names_a_killed_one_and_ends_with_its_port
     assert not held & ports_of()
 
 
-def test_ranks_that_disagree_are_told_apart(jobs):
-    from torchspec.harness.dist_processes import rank_disagreements
-
-    job = jobs(planted_faults=[{"fault": "other_environment", "rank": 1, "name": "MALLOC_ARENA_MAX", "value": "1"}])
-    found = rank_disagreements([one["environment"] for one in job.ready(400)])
-    assert set(found) == {"env", "malloc"}
+def test_ranks_that_disagree_on_the_environment_are_a_broken_control(ranks_plan, measure):
+    axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
+    plan = ranks_plan([("reduce", "collective", "infer", axes)], {"collective.correct": HOLDS})
+    odd = {"fault": "other_environment", "rank": 1, "name": "MALLOC_ARENA_MAX", "value": "1"}
+    found = measure(plan, [odd], code=3)
+    broken = found.of("control.broken")
+    assert {one["what"] for one in broken} == {"ranks of candidate: env", "ranks of candidate: malloc"}
+    (env, *_) = (one for one in broken if one["what"].endswith("env"))
+    assert "MALLOC_ARENA_MAX" not in env["baseline"]  # rank 0's, and then the odd rank's
+    assert env["candidate_value"]["MALLOC_ARENA_MAX"] == "1"
+    assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == {
+        "runs": "error",
+        "collective.correct": "error",
+    }
+    assert all(one.reason.startswith("broken control") for one in found.outcomes.values())
 
 
 def test_a_killed_launcher_takes_its_ranks_along(jobs):
@@ -266,7 +275,9 @@ def test_bad_peers_checkpoints_and_recovery_of_both_versions(ranks_plan, measure
         assert recovery["detail"]["resumed_at"] == 4
         assert 0 < recovery["detail"]["restarted_s"] < recovery["detail"]["seconds"]
     for damaged in found.of("fact", metric="checkpoint.truncated"):
-        assert len(damaged["detail"]["refused"]) == 3
+        assert len(damaged["detail"]["refused"]) == 4
+        assert all(damaged["detail"]["refused"].values())
+        assert damaged["detail"]["previous_loads"] is True
 
 
 @pytest.mark.slow

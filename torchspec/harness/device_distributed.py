@@ -9,8 +9,9 @@ from .device import DEVICES, Device
 from .dist_cell import CURVE_METRICS, ROUND_METRICS
 from .dist_cells import RankCells
 from .dist_checks import CHECKPOINT_FACTS
+from .dist_fault_trials import FAULT_FACTS
 from .dist_program import run_rank
-from .dist_trials import FAULT_FACTS, RECOVERY_METRICS
+from .dist_trials import RECOVERY_METRICS
 from .dist_worker import RankRun
 from .needs import MORE_KNOWN, MORE_REPEATED
 

@@ -14,6 +14,7 @@ from .progress import Estimate
 from .supervise import Unable, Worker, WorkerFailed
 
 WAIT_METRICS = ("comm.wait", "comm.overlap")
+BANDWIDTHS = ("comm.bus_bandwidth", "comm.algorithm_bandwidth")
 CURVE_METRICS = ("loss.one_rank", "loss.optimizer_one_rank")
 ROUND_METRICS = (*WAIT_METRICS, "scaling.efficiency")
 #: Steps under the profiler, steps of the loss curve, and blocks of the scaling measurement.
@@ -21,6 +22,11 @@ WAIT_STEPS = 4
 CURVE_STEPS = 6
 SCALING_CALLS = 2
 SCALING_ROUNDS = 6
+
+
+def usual_transport(over: str | None) -> str:
+    """What ranks talk over where the spec does not say it."""
+    return "gloo" if over in (None, "cpu") else "nccl"
 
 
 class RankPool:
@@ -62,7 +68,11 @@ class RankCell(FreshCell):
     def __init__(self, run: RankRun, cell: str, estimate: Estimate, pool: RankPool) -> None:
         super().__init__(run, cell, estimate)
         self.pool, self.ranks = pool, run
-        self.count = int(run.embedded.cells[cell]["axes"].get("ranks", 1))
+        axes = run.embedded.cells[cell]["axes"]
+        options = run.embedded.workloads[run.embedded.cells[cell]["workload"]]["options"]
+        over = run.embedded.plan["backend"].get("over")
+        self.count = int(axes.get("ranks", 1))
+        self.transport = str(axes.get("transport", options.get("transport")) or usual_transport(over))
 
     def round(self, repeat: int) -> None:
         """This round's processes of both sides, the baseline's first. Raises CellOver."""
@@ -106,9 +116,11 @@ class RankCell(FreshCell):
             records.append(self.figure(side, "process.digests", 0, "1", repeat, "sha256", digests=whole))
         if repeat == 0 and needs.errors:
             records += self._errors(worker, side, path)
-        if needs.wants("comm.bus_bandwidth") and not worker.moves_bytes("own"):
+        if not worker.moves_bytes("own"):
             nothing = Unable("one rank, or a barrier, moves no bytes: it has no bandwidth", "backend")
-            self.run.unsupported(self.cell, side, "comm.bus_bandwidth", nothing)
+            for metric in BANDWIDTHS:
+                if needs.wants(metric):
+                    self.run.unsupported(self.cell, side, metric, nothing)
         for name, ask in (("collective.correct", self._correct), ("curve", self._curve), ("wait", self._wait),
                           ("scaling.efficiency", self._scaling)):  # fmt: skip
             try:

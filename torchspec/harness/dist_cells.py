@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from .dist_cell import RankCell, RankPool
 from .dist_checks import CheckpointFacts
-from .dist_trials import FaultTrials, RecoveryTrials
+from .dist_fault_trials import FaultTrials
+from .dist_trials import RecoveryTrials
 from .dist_worker import RankRun
 from .fresh import CellOver
 from .needs import Comparison

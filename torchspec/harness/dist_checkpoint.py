@@ -19,7 +19,7 @@ from .dist_train import TrainingItem, training_item
 from .trees import load_tree, save_tree, tree_digest
 
 #: What a crash may leave of a checkpoint, each of which must be refused.
-DAMAGES = ("data cut in half", "metadata cut in half", "no metadata yet")
+DAMAGES = ("data cut in half", "metadata cut in half", "no metadata yet", "whole file cut in half")
 
 
 def checkpoint_folder(root: Path, step: int) -> Path:
@@ -194,7 +194,7 @@ def _damage(folder: Path, copy: Path, damage: str) -> None:
         metadata.unlink()
         return
     largest = max((copy / "sharded").glob("*.distcp"), key=lambda path: path.stat().st_size)
-    victim = metadata if damage == "metadata cut in half" else largest
+    victim = {"metadata cut in half": metadata, "whole file cut in half": copy / "whole.pt"}.get(damage, largest)
     os.truncate(victim, victim.stat().st_size // 2)
 
 
@@ -212,7 +212,7 @@ def _checkpoint_damaged(state: RankState, frame: dict[str, Any]) -> Any:
         dist.barrier()
         run = cell.fresh()
         try:
-            read_sharded(run, copy)
+            (read_whole if damage.startswith("whole") else read_sharded)(run, copy)
             found[damage] = None
         except (KeyboardInterrupt, SystemExit):
             raise

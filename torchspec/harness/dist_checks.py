@@ -9,11 +9,15 @@ not weighed. Must not judge.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .dist_cell import RankCell
 from .dist_worker import RankWorker
+from .numerics import numbers_apart
 from .supervise import Unable, WorkerFailed
+from .twice import asked_twice
 
 CHECKPOINT_FACTS = (
     "checkpoint.candidate_to_baseline", "checkpoint.baseline_to_candidate", "checkpoint.reshard", "checkpoint.resume",
@@ -23,13 +27,14 @@ CHECKPOINT_FACTS = (
 CHECKPOINT_STEPS = 3
 FURTHER_STEPS = 3
 FORMS = ("sharded", "whole")
+#: The requests that are under test: what reads a checkpoint, and what writes one.
+CHECKPOINT_READS = ("checkpoint.read", "checkpoint.damaged")
+CHECKPOINT_WRITES = ("checkpoint.write", "checkpoint.write_alone")
 
 
 def losses_apart(one: list[float], two: list[float]) -> float:
-    """The largest relative difference of two loss curves; infinite where their lengths differ."""
-    if len(one) != len(two):
-        return float("inf")
-    return max((abs(a - b) / max(abs(b), 1e-300) for a, b in zip(one, two, strict=True)), default=0.0)
+    """The largest relative difference of two loss curves, as `numbers_apart`; infinite where their lengths differ."""
+    return numbers_apart(one, two) if len(one) == len(two) else float("inf")
 
 
 class CheckpointFacts:
@@ -50,7 +55,8 @@ class CheckpointFacts:
         return not self.run.past.has("fact", **key)
 
     def all(self) -> None:
-        """Asks for what the gates want and the ledger lacks. A side that fails at it fails the fact, by name."""
+        """Asks for what the gates want and the ledger lacks. A side that raises an error at it fails the fact, by name;
+        one that is ended at it is asked again first."""
         todo = [
             (metric, side) for metric in self.wanted() for side in self.sides_of(metric) if self.missing(metric, side)
         ]
@@ -64,9 +70,6 @@ class CheckpointFacts:
                 self.run.write(kind, body)
             except Unable as reason:
                 self.run.unsupported(self.cell.cell, side, metric, reason)
-            except WorkerFailed as failure:
-                found = {"holds": False, "error": failure.error, "how": failure.how, "stage": failure.doing}
-                self.run.write(*self.cell.fact(side, metric, found))
         shutil.rmtree(self.root, ignore_errors=True)
 
     def sides_of(self, metric: str) -> tuple[str, ...]:
@@ -75,18 +78,28 @@ class CheckpointFacts:
         return (self.run.candidate,) if metric in crossing else self.run.sides
 
     def one(self, metric: str, side: str) -> tuple[str, dict[str, Any]]:
-        """The record of one metric."""
-        if metric == "checkpoint.candidate_to_baseline":
-            return self.cell.fact(side, metric, self.crossing(self.run.candidate, "baseline"))
-        if metric == "checkpoint.baseline_to_candidate":
-            return self.cell.fact(side, metric, self.crossing("baseline", self.run.candidate))
-        if metric == "checkpoint.resume":
-            return self.cell.fact(side, metric, self.crossing(side, side))
-        if metric == "checkpoint.reshard":
-            return self.cell.fact(side, metric, self.resharded(side))
-        if metric == "checkpoint.truncated":
-            return self.cell.fact(side, metric, self.truncated(side))
-        return self.times(metric, side)
+        """The record of one metric. Raises Unable where there is none."""
+        if metric.endswith("_time"):
+            found = self.asked(side, lambda: self.times(metric, side))
+            if "seconds" not in found:
+                raise Unable(f"{found['how']} while doing {found['stage']}: {found['error']}", "version")
+            return self.cell.figure(side, metric, found.pop("seconds"), "s", 0, "perf_counter", **found)
+        base, new = "baseline", self.run.candidate
+        ask: Callable[[], dict[str, Any]] = {
+            "checkpoint.candidate_to_baseline": partial(self.crossing, new, base),
+            "checkpoint.baseline_to_candidate": partial(self.crossing, base, new),
+            "checkpoint.resume": partial(self.crossing, side, side),
+            "checkpoint.reshard": partial(self.resharded, side),
+            "checkpoint.truncated": partial(self.truncated, side),
+        }[metric]
+        return self.cell.fact(side, metric, self.asked(side, ask))
+
+    def asked(self, side: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `ask` finds. Where the baseline is ended at the candidate's checkpoint, it is held against its own."""
+        return asked_twice(
+            self.run, self.cell.cell, side, ask, reads=CHECKPOINT_READS, writes=CHECKPOINT_WRITES,
+            alone=partial(self.crossing, "baseline", "baseline"),
+        )  # fmt: skip
 
     # Asking.
 
@@ -143,6 +156,8 @@ class CheckpointFacts:
             try:
                 read = self.read(reader, written["path"], form)
             except WorkerFailed as failure:
+                if failure.how != "raised":
+                    raise
                 return {"holds": False, "error": f"{form}: {failure.error}", "stage": "load", **detail}
             problem = self.weighed(written, read, exact=writer == reader)
             apart = losses_apart(read["losses"], written["losses"])
@@ -170,21 +185,30 @@ class CheckpointFacts:
         return {"holds": down is None and up is None, "error": down or up, **detail}
 
     def truncated(self, side: str) -> dict[str, Any]:
-        """Every damage is refused, and the checkpoint before still loads."""
+        """Every damage is refused on every rank, and the checkpoint before still loads in both forms."""
         written = self.write(side)
-        refused = self.ask(side, "checkpoint.damaged", path=written["path"])
-        taken = [damage for damage, error in refused.items() if error is None]
-        before = self.read(side, written["earlier_path"], "sharded", index=CHECKPOINT_STEPS - 1)
-        error = f"a checkpoint with {taken[0]} was taken for whole" if taken else None
-        if before["digests"] != written["earlier"]:
-            error = error or "the checkpoint before does not load as it was written"
-        return {"holds": error is None, "error": error, "refused": refused, "previous_loads": True}
+        answers = self.opened(side).each(
+            "checkpoint.damaged", self.run.timeout_s, {"name": "checkpoint", "path": written["path"]}
+        )
+        taken = [(damage, rank) for rank, refused in enumerate(answers) for damage, said in refused.items() if not said]
+        error = f"a checkpoint with {taken[0][0]} was taken for whole by rank {taken[0][1]}" if taken else None
+        loads = True
+        for form in FORMS:
+            try:
+                before = self.read(side, written["earlier_path"], form, index=CHECKPOINT_STEPS - 1)
+                problem = None if before["digests"] == written["earlier"] else "it is not what was written"
+            except WorkerFailed as failure:
+                if failure.how != "raised":
+                    raise
+                problem = failure.error
+            if problem is not None:
+                loads, error = False, error or f"the checkpoint before does not load ({form}): {problem}"
+        return {"holds": error is None, "error": error, "refused": answers[0], "previous_loads": loads}
 
-    def times(self, metric: str, side: str) -> tuple[str, dict[str, Any]]:
+    def times(self, metric: str, side: str) -> dict[str, Any]:
+        """{"seconds", "bytes", "form"} of a saving or a loading."""
         written = self.write(side)
         if metric == "checkpoint.save_time":
-            seconds = written["seconds"]
-        else:
-            seconds = self.read(side, written["path"], "sharded")["seconds"]
-        detail = {"bytes": written["bytes"], "form": "sharded and whole" if metric.endswith("save_time") else "sharded"}
-        return self.cell.figure(side, metric, seconds, "s", 0, "perf_counter", **detail)
+            return {"seconds": written["seconds"], "bytes": written["bytes"], "form": "sharded and whole"}
+        seconds = self.read(side, written["path"], "sharded")["seconds"]
+        return {"seconds": seconds, "bytes": written["bytes"], "form": "sharded"}

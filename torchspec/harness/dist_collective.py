@@ -53,25 +53,40 @@ def transport_group(state: RankState, transport: str) -> Any:
 
     if transport in state.groups:
         return state.groups[transport]
-    mine = transports_available().get(
-        transport, {"available": False, "error": f"unknown transport {transport}", "where": "version"}
-    )
+    mine = transport_here(transport)
     everyone: list[Any] = [None] * state.world
     dist.all_gather_object(everyone, mine)
     for rank, answer in enumerate(everyone):
         if not answer["available"]:
             raise Unsupported(f"{transport} on rank {rank}: {answer['error']}", answer["where"])
-    timeout = datetime.timedelta(seconds=state.timeout_s)
+    state.groups[transport] = new_transport_group(state, transport, state.timeout_s)
+    return state.groups[transport]
+
+
+def transport_here(transport: str) -> dict[str, Any]:
+    """Whether this rank has a transport: {"available", "error", "where"}."""
+    unknown = {"available": False, "error": f"unknown transport {transport}", "where": "version"}
+    found: dict[str, Any] = transports_available().get(transport, unknown)
+    return found
+
+
+def new_transport_group(state: RankState, transport: str, timeout_s: float) -> Any:
+    """A new group of all ranks over a transport that they have, whose waits are this long."""
+    import torch.distributed as dist
+
+    timeout = datetime.timedelta(seconds=timeout_s)
     if transport == "torchcomms":
         from torch.distributed import config
 
         backend = "nccl" if state.device == "cuda" else "gloo"
         with config.patch(use_torchcomms=True):
-            group = dist.new_group(timeout=timeout, backend=backend)
-    else:
-        group = dist.new_group(timeout=timeout, backend=transport)
-    state.groups[transport] = group
-    return group
+            return dist.new_group(timeout=timeout, backend=backend)
+    return dist.new_group(timeout=timeout, backend=transport)
+
+
+def transport_device(state: RankState, transport: str) -> str:
+    """Where tensors lie that travel over a transport."""
+    return "cpu" if transport == "gloo" else state.device
 
 
 class CollectiveWork(Work):
@@ -130,11 +145,12 @@ class CollectiveItem(RankItem):
         self.operation = str(work.axis("operation", "all_reduce"))
         self.transport = str(work.axis("transport", None) or ("nccl" if state.device == "cuda" else "gloo"))
         self.group = transport_group(state, self.transport)
-        self.device = "cpu" if self.transport == "gloo" else state.device
+        self.device = transport_device(state, self.transport)
         self.dtype = work.dtype()
         self.count: int = work.count()
         size = operation_bytes(self.operation, self.count * self.dtype.itemsize, state.world)
         self.bus_bytes = size * bus_factor(self.operation, state.world)
+        self.operation_bytes = float(size) if self.bus_bytes else 0.0
         self.padding: Any = None
         self.renew()
         try:

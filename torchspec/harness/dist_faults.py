@@ -2,7 +2,8 @@
 
 A good library gives the others a clear error within its timeout; a bad one hangs. The job of these commands starts
 without a process group (setting `join` false), because each question needs a group of its own that the next does not
-inherit. Must not wait longer than the timeouts it is given and a margin.
+inherit. What is tried goes over the transport that the command names; ranks wait for each other between the trials
+over a gloo group of their own. Must not wait longer than the timeouts it is given and a margin.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import time
 from typing import Any
 
 from .chain import canonical, plain
+from .dist_collective import new_transport_group, transport_device, transport_here
 from .dist_processes import tie_to_parent
 from .dist_rank import RankCommand, RankState, job_store, join_group
+from .work import Unsupported
 
 #: How much later than its timeout an error may come: the library looks at its timeouts now and then.
 FAULT_MARGIN_S = 5.0
@@ -45,7 +48,8 @@ def _store(state: RankState, name: str, timeout_s: float) -> Any:
 
 
 def _in_child(action: Any, limit_s: float) -> Any:
-    """What `action()` gives, run in a forked child that is gone afterwards; None where it took longer than `limit_s`.
+    """What `action()` gives, run in a forked child that is gone afterwards: {"ended": True} where the child was ended,
+    None where it took longer than `limit_s`.
 
     A failed init_process_group leaves counters behind that later groups of this process would disagree about.
     """
@@ -67,7 +71,7 @@ def _in_child(action: Any, limit_s: float) -> Any:
         data = b""
         while part := os.read(read, 65536):
             data += part
-        return json.loads(data) if data else None
+        return json.loads(data) if data else {"ended": True}
     finally:
         os.close(read)
         with contextlib.suppress(ProcessLookupError):
@@ -75,10 +79,49 @@ def _in_child(action: Any, limit_s: float) -> Any:
         os.waitpid(child, 0)
 
 
+def _tried_transport(frame: dict[str, Any]) -> str:
+    """The transport that a command names. Raises Unsupported where this rank has not got it."""
+    transport = str(frame["transport"])
+    here = transport_here(transport)
+    if not here["available"]:
+        raise Unsupported(f"{transport}: {here['error']}", here["where"])
+    return transport
+
+
+def _wait_for_all(state: RankState) -> None:
+    """All ranks wait for each other, whatever has become of the transport that is tried."""
+    import torch.distributed as dist
+
+    dist.barrier(group=state.groups["meeting"])
+
+
+def _sum_of_all(state: RankState, transport: str, group: Any, timeout_s: float, count: int = 4) -> None:
+    """One all_reduce of `count` numbers, waited for to its end. On a device an error is told by the wait, which has to
+    be given its time, and not by the call."""
+    import torch
+    import torch.distributed as dist
+
+    held = torch.ones(count, device=transport_device(state, transport))
+    if transport == "gloo":
+        dist.all_reduce(held, group=group)
+        return
+    handle = dist.all_reduce(held, group=group, async_op=True)
+    handle.wait(datetime.timedelta(seconds=timeout_s))
+    state.synchronize()
+
+
 def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
-    """All but the last rank join; it never comes."""
+    """All but the last rank join; it never comes. Gloo's ranks meet when a group is made, which nobody has yet; the
+    other transports' at the first call in a group, which all have made."""
     timeout = float(frame["timeout_s"])
-    if state.rank == state.world - 1:
+    transport = _tried_transport(frame)
+    absent = state.rank == state.world - 1
+    if transport != "gloo":
+        group = new_transport_group(state, transport, timeout)
+        answer = None if absent else _error_within(lambda: _sum_of_all(state, transport, group, timeout), timeout)
+        _wait_for_all(state)
+        return answer
+    if absent:
         return None
 
     def join_without_it() -> dict[str, Any]:
@@ -89,28 +132,31 @@ def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
 
 
 def _fault_join(state: RankState, frame: dict[str, Any]) -> Any:
+    import torch.distributed as dist
+
+    _tried_transport(frame)
     join_group(state, _store(state, "real", state.timeout_s))
+    timeout = datetime.timedelta(seconds=state.timeout_s)
+    state.groups["meeting"] = dist.new_group(timeout=timeout, backend="gloo")
     return None
 
 
 def _fault_late(state: RankState, frame: dict[str, Any]) -> Any:
     """The last rank comes `late_s` late to an all_reduce whose group waits `timeout_s`."""
-    import torch
-    import torch.distributed as dist
-
     timeout = float(frame["timeout_s"])
-    group = dist.new_group(timeout=datetime.timedelta(seconds=timeout))
+    transport = _tried_transport(frame)
+    group = new_transport_group(state, transport, timeout)
     late = state.rank == state.world - 1
-    dist.barrier()
+    _wait_for_all(state)
     if late:
         time.sleep(float(frame["late_s"]))
-    answer = _error_within(lambda: dist.all_reduce(torch.ones(4), group=group), timeout)
-    dist.barrier()
+    answer = _error_within(lambda: _sum_of_all(state, transport, group, timeout), timeout)
+    _wait_for_all(state)
     return None if late and float(frame["late_s"]) > timeout else answer
 
 
 def _fault_monitored(state: RankState, frame: dict[str, Any]) -> Any:
-    """The last rank stays away from a monitored barrier; rank 0's error should name it."""
+    """The last rank stays away from a monitored barrier; rank 0's error should name it. Gloo's own."""
     import torch.distributed as dist
 
     timeout = float(frame["timeout_s"])
@@ -123,7 +169,7 @@ def _fault_monitored(state: RankState, frame: dict[str, Any]) -> Any:
         numbers = re.findall(r"[Rr]ank(?:s|\(s\))?:?\s+(\d+)", answer["error"] or "")
         answer["named"] = sorted({int(number) for number in numbers} - {state.rank})
         answer["absent"] = absent
-    dist.barrier()
+    _wait_for_all(state)
     return answer
 
 
@@ -133,17 +179,20 @@ def _fault_slow(state: RankState, frame: dict[str, Any]) -> Any:
     import torch
     import torch.distributed as dist
 
+    transport = _tried_transport(frame)
+    group = new_transport_group(state, transport, state.timeout_s)
     turns = []
     for slow in range(state.world):
         for _ in range(int(frame.get("rounds", 2))):
-            dist.barrier()
+            _wait_for_all(state)
             if slow == state.rank:
                 time.sleep(float(frame["slow_s"]))
             begin = time.perf_counter()
-            dist.barrier()
+            dist.barrier(group=group)
+            state.synchronize()
             waited = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
             waits = [torch.zeros(1, dtype=torch.float64) for _ in range(state.world)]
-            dist.all_gather(waits, waited)
+            dist.all_gather(waits, waited, group=state.groups["meeting"])
             seconds = [float(wait) for wait in waits]
             turns.append({"slow": slow, "named": seconds.index(min(seconds)), "waits": seconds})
     return {"turns": turns}
@@ -151,23 +200,21 @@ def _fault_slow(state: RankState, frame: dict[str, Any]) -> Any:
 
 def _fault_dead(state: RankState, frame: dict[str, Any]) -> Any:
     """The last rank kills itself inside an all_reduce of many; what the others hear."""
-    import torch
-    import torch.distributed as dist
-
     timeout = float(frame["timeout_s"])
-    group = dist.new_group(timeout=datetime.timedelta(seconds=timeout))
-    dist.barrier()
+    transport = _tried_transport(frame)
+    group = new_transport_group(state, transport, timeout)
+    _wait_for_all(state)
     # torchrun ends the survivors as soon as it sees the dead one; they have their say first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def forever() -> None:
         end = time.monotonic() + timeout + FAULT_MARGIN_S
         while time.monotonic() < end:
-            dist.all_reduce(torch.ones(1024), group=group)
+            _sum_of_all(state, transport, group, timeout, 1024)
 
     if state.rank == state.world - 1:
         for _ in range(20):
-            dist.all_reduce(torch.ones(1024), group=group)
+            _sum_of_all(state, transport, group, timeout, 1024)
         os.kill(os.getpid(), signal.SIGKILL)
     answer = _error_within(forever, timeout)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

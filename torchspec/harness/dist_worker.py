@@ -294,6 +294,7 @@ class RankRun(Run):
         monitor_s: float = 0.1, **settings: Any,
     ) -> RankWorker:  # fmt: skip
         """A worker of its own with jobs of these rank counts."""
+        self._check_going()
         name, env = self.prepared(side, purpose, None, timing, {})
         held = self.settings_of(side, **settings)
         worker = RankWorker(self, side, name, env, counts, held, restarts, monitor_s)

@@ -15,10 +15,11 @@ from typing import Any
 from .again import MORE_PROCESSES, look_again
 from .environ import usable_cores
 from .frozen_cell import CellOver, FrozenCell, Records
-from .looks import crossings, export_gates, looks
+from .looks import crossings, export_gates, exported_file, looks
 from .needs import FRESH_PROCESSES
 from .run import at_once
 from .supervise import Unable, Worker, WorkerFailed
+from .twice import asked_twice
 
 __all__ = ["MEMORY_STEPS", "CellOver", "FreshCell", "Records"]
 
@@ -236,25 +237,37 @@ class FreshCell(FrozenCell):
         if self.needs.wants("export.reload"):
             if trip["stage"] in ("export", "save"):
                 found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
+                records.append(self._fact(side, "export.reload", found))
             else:
-                found = self.reload(side, path)
-            records.append(self._fact(side, "export.reload", found))
+                records += self.reloaded("export.reload", side, side, path)
         records += crossings(self, side, path, trip)
         records += export_gates(self, worker, side, path)
         return trip["stage"] != "export", records
 
-    def reload(self, side: str, path: Path) -> dict[str, Any]:
-        """Loads and runs an exported file in a fresh process of `side`."""
+    def reloaded(self, metric: str, side: str, reader: str, path: Path) -> Records:
+        """The fact of `side` that `reader` loads and runs an exported file; nothing where that is unsupported."""
+        own = exported_file(self.run, self.cell, "baseline")
+        alone = partial(self._reload, "baseline", own) if reader == "baseline" and own.is_file() else None
+        try:
+            found = asked_twice(
+                self.run, self.cell, side, partial(self._reload, reader, path), reads=("reload",), alone=alone,
+                other_ran=bool(self.ran),
+            )  # fmt: skip
+        except Unable as reason:
+            self.run.unsupported(self.cell, side, metric, reason)
+            return []
+        if found.get("stage") == "reload":
+            found["stage"] = "load"
+        return [self._fact(side, metric, found)]
+
+    def _reload(self, side: str, path: Path) -> dict[str, Any]:
+        """Loads and runs an exported file in a fresh process of `side`. Raises WorkerFailed."""
         worker = self.run.start(side, "reload")
         try:
             worker.ask("hello", self.run.start_timeout_s)
             frozen = str(self.run.frozen_file(self.cell))
             worker.ask("open", self.run.timeout_s, name="own", cell=self.cell, frozen=frozen)
             return worker.ask("reload", self.run.timeout_s, name="own", path=str(path))
-        except WorkerFailed as failure:
-            if failure.doing != "reload":
-                raise
-            return {"holds": False, "stage": "load", "error": failure.error, "how": failure.how}
         finally:
             worker.close()
 

@@ -6,10 +6,13 @@ Comes after everything that is measured in the same process.
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .supervise import Unable, Worker, WorkerFailed
+from .run import Run
+from .supervise import Unable, Worker
+from .twice import asked_twice
 
 #: Requests whose first token is timed in each fresh process: the fewest that have a 95th percentile below the largest.
 FIRST_TOKENS = 20
@@ -19,6 +22,11 @@ EXPORT_GATES = {
     "export.aot_package": ("aot_package", ".aot.pt2"),
     "export.onnx": ("onnx_parity", ".onnx"),
 }
+
+
+def exported_file(run: Run, cell: str, side: str) -> Path:
+    """Where the program lies that a side exported from a cell."""
+    return run.output_file(cell, side, "exported").with_suffix(".pt2")
 
 
 def crossings(cell: Any, side: str, path: Path, trip: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -31,14 +39,14 @@ def crossings(cell: Any, side: str, path: Path, trip: dict[str, Any]) -> list[tu
     if cell.needs.wants("export.candidate_to_baseline"):
         if trip["stage"] in ("export", "save"):
             found = {"holds": False, "stage": trip["stage"], "error": trip["error"]}
+            records.append(cell._fact(side, "export.candidate_to_baseline", found))
         else:
-            found = cell.reload("baseline", path)
-        records.append(cell._fact(side, "export.candidate_to_baseline", found))
+            records += cell.reloaded("export.candidate_to_baseline", side, "baseline", path)
     if cell.needs.wants("export.baseline_to_candidate"):
         cell.baseline_done.wait()
-        older = run.output_file(cell.cell, "baseline", "exported").with_suffix(".pt2")
+        older = exported_file(run, cell.cell, "baseline")
         if older.is_file():
-            records.append(cell._fact(side, "export.baseline_to_candidate", cell.reload(side, older)))
+            records += cell.reloaded("export.baseline_to_candidate", side, side, older)
         else:
             reason = Unable("the baseline exported no program that could be loaded", "version")
             run.unsupported(cell.cell, side, "export.baseline_to_candidate", reason)
@@ -126,21 +134,28 @@ def checkpoints(cell: Any) -> list[tuple[str, dict[str, Any]]]:
     }
     records = []
     for metric, (writer, reader) in ways.items():
-        if cell.needs.wants(metric):
+        if not cell.needs.wants(metric):
+            continue
+
+        def cross(writer: str = writer, reader: str = reader) -> dict[str, Any]:
             path = run.output_file(cell.cell, writer, "state")
-            found: dict[str, Any] = {"holds": True, "stage": "save", "error": None}
-            try:
-                found.update(parts=_state(cell, writer, "checkpoint", path)["parts"], bytes=path.stat().st_size)
-                found["stage"] = "load"
-                loaded = _state(cell, reader, "restore", path)
-                if loaded["weights"] != loaded["expected"]:
-                    found.update(holds=False, error="the weights that were loaded are not those that were saved")
-            except WorkerFailed as failure:
-                found.update(holds=False, error=failure.error)
-            except Unable as reason:
-                run.unsupported(cell.cell, run.candidate, metric, reason)
-                continue
-            records.append(cell._fact(run.candidate, metric, found))
+            saved = _state(cell, writer, "checkpoint", path)
+            told = {"stage": "load", "parts": saved["parts"], "bytes": path.stat().st_size}
+            loaded = _state(cell, reader, "restore", path)
+            same = loaded["weights"] == loaded["expected"]
+            error = None if same else "the weights that were loaded are not those that were saved"
+            return {"holds": same, "error": error, **told}
+
+        try:
+            found = asked_twice(
+                run, cell.cell, run.candidate, cross, reads=("restore",), writes=("checkpoint",),
+                alone=partial(cross, "baseline", "baseline"), other_ran=bool(cell.ran),
+            )  # fmt: skip
+        except Unable as reason:
+            run.unsupported(cell.cell, run.candidate, metric, reason)
+            continue
+        found["stage"] = {"restore": "load", "checkpoint": "save"}.get(found["stage"], found["stage"])
+        records.append(cell._fact(run.candidate, metric, found))
     return records
 
 
