@@ -26,6 +26,8 @@ class RankItem:
     items_unit = "calls"
     #: Bytes a call that cross the bus by the usual formula; 0 for what is no collective.
     bus_bytes = 0.0
+    #: The size of the operation by the usual formula, in bytes; 0 where no bytes move.
+    operation_bytes = 0.0
 
     def __init__(self, state: RankState, work: Work, frozen: dict[str, Any]) -> None:
         self.state, self.work, self.frozen = state, work, frozen
@@ -110,7 +112,8 @@ def _rank_open(state: RankState, frame: dict[str, Any]) -> Any:
     gc.collect()
     item = kind(state, work, load_tree(Path(frame["frozen"])))
     state.work[frame["name"]] = item
-    return {**item.digests(), "items": item.items, "items_unit": item.items_unit, "bus_bytes": item.bus_bytes}
+    return {**item.digests(), "items": item.items, "items_unit": item.items_unit, "bus_bytes": item.bus_bytes,
+            "operation_bytes": item.operation_bytes}  # fmt: skip
 
 
 def _rank_close(state: RankState, frame: dict[str, Any]) -> None:

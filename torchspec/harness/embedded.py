@@ -12,7 +12,7 @@ from typing import Any
 from .chain import sha256_hex
 
 TIMED = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
-         "comm.latency_p50", "comm.latency_p95", "comm.bus_bandwidth")  # fmt: skip
+         "comm.latency_p50", "comm.latency_p95", "comm.bus_bandwidth", "comm.algorithm_bandwidth")  # fmt: skip
 
 
 class Embedded:

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 #: Timed metrics that rise as times fall.
-RATES = ("throughput", "comm.bus_bandwidth")
+RATES = ("throughput", "comm.bus_bandwidth", "comm.algorithm_bandwidth")
 #: {"a_ns": [per-call ns], "b_ns": [..]} of one round; the rounds of each build of one pair of workers.
 Round = dict[str, Any]
 Pair = list[list[Round]]

@@ -56,6 +56,7 @@ class Timed:
         self.padding = 0
         self.items, self.items_unit = 1, "calls"
         self.bus_bytes = 0.0  # of a collective: bytes a call that cross the bus
+        self.operation_bytes = 0.0  # of a collective: its size by the usual formula
         self.builds = self.rounds = 0
         self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
 

@@ -93,6 +93,7 @@ class PairTimer:
         self._same_work(one, opened)
         one.items, one.items_unit = opened[1]["items"], opened[1]["items_unit"]
         one.bus_bytes = float(opened[1].get("bus_bytes") or 0.0)
+        one.operation_bytes = float(opened[1].get("operation_bytes") or 0.0)
         for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
             if answer["compiles"]:
                 begin = time.monotonic()
@@ -159,6 +160,7 @@ class PairTimer:
             "items": one.items,
             "items_unit": one.items_unit,
             **({"bus_bytes": one.bus_bytes} if one.bus_bytes else {}),
+            **({"operation_bytes": one.operation_bytes} if one.operation_bytes else {}),
             "padding": one.padding,
             "preempted": dict(preempted),
             "clock": self.run.clock,

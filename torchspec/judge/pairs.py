@@ -36,6 +36,7 @@ class Build:
     preempted: int
     items_unit: str = "items"
     bus_bytes: float | None = None  # of a collective: bytes a call that cross the bus
+    operation_bytes: float | None = None  # of a collective: its size by the usual formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _build(record: Record) -> Build:
         logs = tuple(math.log(v) for v in a), tuple(math.log(v) for v in b)
         rounds.append((logs[1], logs[0]) if swapped else logs)
     preempted = body.get("preempted") or {}
-    bus = body.get("bus_bytes")
+    bus, size = body.get("bus_bytes"), body.get("operation_bytes")
     return Build(
         tuple(rounds),
         dropped,
@@ -121,6 +122,7 @@ def _build(record: Record) -> Build:
         sum(int(v or 0) for v in preempted.values()),
         str(body.get("items_unit") or "items"),
         float(bus) if bus else None,
+        float(size) if size else None,
     )
 
 

@@ -33,15 +33,22 @@ from torchspec.judge.stats import (
 #: the largest of them lies above the quantile), and those in each pair (n (1 - q) is 1: one of them is expected above
 #: it). The harness has the same table and takes as many where it can.
 TAIL_SAMPLES = {"p95": (59, 20), "p99": (299, 100)}
-_BUS = "comm.bus_bandwidth"
+#: Bandwidths of a collective, and what of a build is moved.
+_MOVED = {"comm.bus_bandwidth": "bus_bytes", "comm.algorithm_bandwidth": "operation_bytes"}
 #: Metrics of the call itself. A collective's call is the collective.
 _STEADY = ("latency.p50", "latency.p95", "latency.p99", "throughput", "step.time",
-           "comm.latency_p50", "comm.latency_p95", _BUS)  # fmt: skip
+           "comm.latency_p50", "comm.latency_p95", *_MOVED)  # fmt: skip
 
 
 def stem_of(metric: str) -> str | None:
     """Which timed thing a metric is about: None for the call itself, else the name in `timing.metric`."""
     return None if metric in _STEADY else metric.rsplit("_p", 1)[0]
+
+
+def _moved(metric: str, build: pairing.Build) -> float | None:
+    """What a call of a build gets through: its items, or for a bandwidth the bytes that count for it."""
+    moved: float | None = getattr(build, _MOVED[metric]) if metric in _MOVED else build.items
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Scale:
             return [sign * pairing.log_ratio(metric, pair) for pair in pairs]
 
         def own(pair: Pair, which: int) -> float:
-            items = max((build.bus_bytes or 0.0 if metric == _BUS else build.items) for build in pair.builds)
+            items = max(_moved(metric, build) or 0.0 for build in pair.builds)
             unit = math.log(items * 1e9) if rate else math.log(1e-9)
             return sign * pairing.log_level(metric, pair, which) + unit
 
@@ -129,8 +136,8 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
             "no round of it holds a time above zero on both sides, so nothing can be compared",
             evidence=tuple(r.seq for r in mine),
         )
-    if name == _BUS and not all(build.bus_bytes for pair in measured for build in pair.builds):
-        return None  # one rank, or a barrier: nothing crosses the bus
+    if name in _MOVED and not all(_moved(name, build) for pair in measured for build in pair.builds):
+        return None  # one rank, or a barrier: no bytes move
     scale = scale_of(question)
     equals = whole_pairs(name, timed.pairs("same", question.against, stem))
     calibration = equal_spread(scale, equals, calibration)
@@ -178,10 +185,10 @@ def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -
 
 
 def _unit_of(question: Question, pairs: Sequence[Pair]) -> str:
-    """Seconds; for a rate, its items a second; for a bus, bytes a second."""
+    """Seconds; for a rate, its items a second; for a bandwidth, bytes a second."""
     if limits.harm_is_up(question.metric):
         return "s"
-    return "B/s" if question.metric.name == _BUS else f"{pairs[0].builds[0].items_unit}/s"
+    return "B/s" if question.metric.name in _MOVED else f"{pairs[0].builds[0].items_unit}/s"
 
 
 def _too_little(question: Question, measured: Sequence[Pair], base: Finding) -> Finding | None:

@@ -47,6 +47,7 @@ METRICS = {
     "comm.latency_p50": "collective's latency p50",
     "comm.latency_p95": "collective's latency p95",
     "comm.bus_bandwidth": "bus bandwidth",
+    "comm.algorithm_bandwidth": "algorithm bandwidth",
     "collective.correct": "collective's result",
     "collective.rank_missing": "error where a rank never comes",
     "collective.rank_late": "error where a rank comes too late",
