@@ -142,6 +142,16 @@ def test_a_whole_run_gives_every_figure(
             assert 0 <= detail["first_step"] <= body["value"]
             assert detail["later_step"] >= 0
             assert detail["modules_imported"] >= 0
+    planted = [b for b in of_kind(held, "control") if b["metric"].startswith("memory.")]
+    assert len(planted) == 2 * len(plan.cells)
+    for body in planted:
+        plain = [
+            b["value"]
+            for b in of_kind(held, "sample")
+            if (b["cell"], b["side"], b["metric"]) == (body["cell"], "baseline", body["metric"])
+        ]
+        assert body["error"] is None
+        assert body["value"] > sorted(plain)[1] + 0.8 * body["bytes"]
     steps = of_kind(held, "rehearsal.step")
     assert {b["step"] for b in steps} == {"restore", "smoke", "reload.checkpoint"}
     assert all(b["ok"] for b in steps), steps

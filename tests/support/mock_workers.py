@@ -67,6 +67,8 @@ class MockWorker:
             return {**shown, "bus_bytes": 0}
         if do == "warm":
             return {"call_ns": 1e6}
+        if do == "memory":
+            return {"peaks": {m: [1e8 + given.get("planted", 0), "mock meter"] for m in given["wanted"]}, "notes": {}}
         if do == "block":
             self.bench.clock += 1.0
             self.plants[tuple(given["plants"])] += 1

@@ -16,14 +16,14 @@ from .again import MORE_PROCESSES, look_again
 from .environ import usable_cores
 from .frozen_cell import CellOver, FrozenCell, Records
 from .looks import crossings, export_gates, exported_file, looks
-from .needs import FRESH_PROCESSES
+from .needs import FRESH_PROCESSES, MEMORY_STEPS
+from .planted_memory import PlantedMemory
 from .run import at_once
 from .supervise import Unable, Worker, WorkerFailed
 from .twice import asked_twice
 
 __all__ = ["MEMORY_STEPS", "CellOver", "FreshCell", "Records"]
 
-MEMORY_STEPS = 2
 RECOMPILE_CALLS = 3
 
 
@@ -41,6 +41,7 @@ class FreshCell(FrozenCell):
         if self._look_again(each_s):
             for repeat in range(self.needs.processes, MORE_PROCESSES):
                 self._both_sides(repeat, MORE_PROCESSES)
+        PlantedMemory(self).take()
         self._determinism()
         for metric in sorted(self.needs.unknown):
             unmeasured = Unable(f"this harness does not measure {metric}", "backend")

@@ -63,6 +63,19 @@ class ResidentPeak:
         return max(0, now - self._level)
 
 
+def with_planted(step: Callable[[], Any], planted: int, place: Any) -> Callable[[], None]:
+    """`step` with a tensor of `planted` bytes on the device `place` alive for as long as it runs: written, so that it is
+    resident."""
+    import torch
+
+    def more() -> None:
+        held = torch.ones(planted, dtype=torch.uint8, device=place)
+        step()
+        del held
+
+    return more
+
+
 def allocated_peak(work: Callable[[], Any]) -> int:
     """Bytes of tensors alive at the worst moment of `work()`, above the level when it began (CPU allocator events)."""
     import torch

@@ -19,6 +19,8 @@ KNOWN = (
 #: What a device that measures more adds to the metrics known and to those that three processes are asked for.
 MORE_KNOWN: set[str] = set()
 MORE_REPEATED: set[str] = set()
+#: Steps over which a fresh process measures its peaks.
+MEMORY_STEPS = 2
 FRESH_PROCESSES = 3
 USUAL_REPEATS = 5
 USUAL_LOSS_STEPS = 5

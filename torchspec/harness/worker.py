@@ -26,6 +26,7 @@ from .exports import aot_package, break_places, dynamic_export, onnx_parity, oth
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
 from .measure import warm_up
+from .memory import with_planted
 from .numerics import FIGURES, compare_trees
 from .trace import fallbacks, trace_job
 from .trees import load_tree, save_tree, tree_digest
@@ -164,10 +165,12 @@ class Bench:
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds[1:]}
 
-    def memory(self, name: str, steps: int, wanted: list[str]) -> dict[str, Any]:
+    def memory(self, name: str, steps: int, wanted: list[str], planted: int = 0) -> dict[str, Any]:
+        """Peaks over `steps` steps, each with `planted` bytes more alive than the work needs."""
         job = self.jobs[name]
         with job.ambient():
-            peaks = {k: list(v) for k, v in self.device.memory(job.step, steps, set(wanted)).items()}
+            step = with_planted(job.step, planted, self.device.place()) if planted else job.step
+            peaks = {k: list(v) for k, v in self.device.memory(step, steps, set(wanted)).items()}
             return {"peaks": peaks, "notes": self.device.notes}
 
     def trace(self, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from torchspec import limits
-from torchspec.judge import words
+from torchspec.judge import samples, words
 from torchspec.judge.finding import Question, in_form
 from torchspec.judge.pairs import Timed
 from torchspec.judge.records import Evidence, Run
@@ -28,6 +28,8 @@ INSTALLERS = ("pip", "uv", "wheel")
 OWN_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 MEASURED = ("timing", "sample", "fact")
 USUAL_SEES = 0.05
+#: Metrics whose control plants bytes.
+MEMORY = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,41 @@ def of_gate(question: Question, recorded: Sequence[Record], timed: Timed) -> lis
     planted = _nearest(question, planted, timed)
     mine = [r for r in recorded if r.body.get("metric") == question.metric.name]
     return [_control(question, what, planted, mine, timed) for what in ("same", "planted")]
+
+
+def of_memory(question: Question, recorded: Sequence[Record], sampled: Sequence[Record]) -> list[Control]:
+    """The control of a memory gate, where one was taken: the baseline with so many bytes more, held against the gate's
+    own limit. Ranks have none."""
+    mine = [r for r in recorded if r.body.get("metric") == question.metric.name and r.body.get("bytes")]
+    if not mine or question.against not in (None, "baseline") or question.limit.form not in ("growth", "increase"):
+        return []
+    body = mine[-1].body
+    shown: dict[str, Any] = {
+        "cell": question.cell,
+        "candidate": question.candidate,
+        "metric": question.metric.name,
+        "limit": question.says,
+        "what": "planted",
+        "planted": None,
+        "evidence": [r.seq for r in mine],
+    }
+    base = samples.take(sampled, question.metric.name, "baseline", None, True)
+    if body.get("error") or body.get("value") is None or not base.values or base.odd:
+        why = words.sentence(str(body.get("error") or "the baseline has no figure to compare with"))
+        return [Control("planted", "error", f"the control (planted memory) could not be measured: {why}", shown)]
+    plain, planted, value = base.median, float(body["bytes"]), float(body["value"])
+    if plain > 0:
+        shown |= {"planted": planted / plain, "estimate": value / plain - 1.0}
+    bound = question.limit.value or 0.0
+    beyond = value > plain * (1.0 + bound) if question.limit.form == "growth" else value > plain + bound
+    figures = f"{words.plain(plain, 'bytes')} without it and {words.plain(value, 'bytes')} with it"
+    if beyond:
+        return [Control("planted", "pass", f"{words.plain(planted, 'bytes')} planted were seen: {figures}", shown)]
+    reason = (
+        f"this meter does not see {words.plain(planted, 'bytes')} here today: so much was planted and is not beyond "
+        f"the limit ({question.says}): {figures}"
+    )
+    return [Control("planted", "fail", reason, shown)]
 
 
 def _nearest(question: Question, wanted: float, timed: Timed) -> float:

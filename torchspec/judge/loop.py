@@ -179,15 +179,24 @@ class _Judge:
         return self.timed[1]
 
     def _controlled(self, question: Question, found: Finding) -> Finding:
-        """`found`, or inconclusive where the bench's control of a timing gate failed or was never taken."""
-        if question.metric.sampling != "timing" or question.bound is None:
+        """`found`, or inconclusive where the bench's control of a timing gate failed or was never taken, or that of a
+        memory gate failed."""
+        timed = question.metric.sampling == "timing"
+        if question.bound is None or not (timed or question.metric.name in controls.MEMORY):
             return found
         recorded = self.evidence.of(question.cell, question.candidate, "control")
-        taken = controls.of_gate(question, recorded, self._timed(question.cell, question.candidate))
+        if timed:
+            taken = controls.of_gate(question, recorded, self._timed(question.cell, question.candidate))
+        else:
+            sampled = self.evidence.of(question.cell, question.candidate, "sample")
+            taken = controls.of_memory(question, recorded, sampled)
+            if not taken:
+                return found
         for one in taken:
             key = (question.cell, question.candidate, question.metric.name, one.what + question.says)
             self.controls.setdefault(key, {**one.shown, "outcome": one.outcome, "reason": one.reason})
-        detail = found.detail | _noise(self.evidence, found) | {"controls": {one.what: one.outcome for one in taken}}
+        seen_noise = _noise(self.evidence, found) if timed else {}
+        detail = found.detail | seen_noise | {"controls": {one.what: one.outcome for one in taken}}
         found = replace(found, detail=detail)
         if found.outcome == "inconclusive" and found.rule in _EXPLAINED:
             found = replace(found, reason=found.reason + words.disturbed(detail.get("noise") or {}))

@@ -231,6 +231,9 @@ class Control:
     planted: float | None = None
     timing: list[Count] = field(default_factory=list)
     error: str | None = None
+    bytes: Count | None = None  # of a memory metric: what was planted, what the meter then gave, and its name
+    value: float | None = None
+    meter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""The control of memory gates in the harness, with mock workers; a real one is in `test_pair_torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_workers import BUDGET, WORK, Bench, MockWorker, never
+
+from torchspec import ledger as tool_ledger
+from torchspec.harness.fresh import FreshCell
+from torchspec.harness.planted_memory import LEAST_BYTES, PlantedMemory, planted_bytes
+from torchspec.harness.progress import Estimate
+from torchspec.model.plan import Limit, Plan
+
+DRIVER, TENSORS = "memory.driver_peak", "memory.allocated_peak"
+
+
+@pytest.mark.parametrize(
+    ("metric", "form", "value", "sees", "planted"),
+    [
+        (DRIVER, "growth", 0.10, None, 20_000_000),
+        (DRIVER, "growth", 0.10, 0.12, 12_000_000),
+        (DRIVER, "growth", 0.0, None, 5_000_000),
+        (DRIVER, "increase", 16e6, None, 32_000_000),
+        (DRIVER, "increase", 0.0, None, LEAST_BYTES),
+        (DRIVER, "absolute", 1e9, None, None),
+        (DRIVER, "report", None, None, None),
+        ("memory.fragmentation", "growth", 0.10, None, None),
+    ],
+)
+def test_what_is_planted(metric: str, form: str, value: float | None, sees: float | None, planted: int | None) -> None:
+    gate = {"metric": metric, "limit": {"form": form, "op": "<=", "value": value}, "sees": sees, "against": "baseline"}
+    assert planted_bytes(gate, 1e8) == planted
+    assert planted_bytes({**gate, "against": "beside"}, 1e8) is None
+
+
+@pytest.fixture
+def bench(make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    def made(fault: Any = never) -> tuple[Bench, FreshCell]:
+        plan = make_plan(WORK[:1], [DRIVER, TENSORS], budget=BUDGET)
+        limits = {DRIVER: Limit("increase", "<=", 16e6, "MB", ""), TENSORS: Limit("growth", "<=", 0.05, "%", "")}
+        plan = replace(plan, gates=tuple(replace(gate, limit=limits[gate.metric]) for gate in plan.gates))
+        found = Bench(plan, tmp_path, fault, monkeypatch)
+        (cell,) = found.embedded.cells
+        for metric in (DRIVER, TENSORS):
+            body = {"cell": cell, "side": "baseline", "metric": metric, "value": 1e8, "against": None, "repeat": 0}
+            found.run.write("sample", body)
+        return found, FreshCell(found.run, cell, Estimate(found.run.progress, 1.0))
+
+    return made
+
+
+def controls(bench: Bench) -> list[dict[str, Any]]:
+    bench.ledger.close()
+    return [dict(record.body) for record in tool_ledger.read(bench.path) if record.kind == "control"]
+
+
+def test_one_process_takes_the_controls_of_a_cell_once(bench: Callable[..., Any]) -> None:
+    made, cell = bench()
+    PlantedMemory(cell).take()
+    PlantedMemory(cell).take()
+    assert [purpose for purpose, _ in made.started] == ["planted-memory"]
+    told = controls(made)
+    assert [(one["metric"], one["bytes"], one["value"], one["error"]) for one in told] == [
+        (DRIVER, 32_000_000, 1.32e8, None),  # the process's own meter first
+        (TENSORS, 10_000_000, 1.1e8, None),
+    ]
+
+
+def test_a_control_that_fails_is_said_and_tried_again_by_the_next_run(bench: Callable[..., Any]) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "memory" and len(made.started) == 1:
+            worker.fail("killed", "memory", "out of memory")
+
+    made, cell = bench(fault)
+    PlantedMemory(cell).take()
+    PlantedMemory(cell).take()
+    told = controls(made)
+    assert ["out of memory" in (one["error"] or "") for one in told] == [True, True, False, False]
+    assert len(made.started) == 2
+
+
+def test_no_time_is_said(bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made, cell = bench()
+    monkeypatch.setattr(made.run, "out_of_time", lambda: True)
+    PlantedMemory(cell).take()
+    assert made.started == []
+    assert {one["error"] for one in controls(made)} == {"the time for the whole run was spent before it"}

@@ -1,0 +1,58 @@
+"""The control of a memory gate: bytes that are known to be there must be beyond the gate's own limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence import CELL, Book, gate, plan_of
+
+from torchspec.model.verdict import Judged
+
+METRIC = "memory.driver_peak"
+GROWTH, INCREASE = ("growth", 0.10), ("increase", 16e6)
+
+
+def judged(limit: tuple[str, float], **told: Any) -> Judged:
+    book = Book(plan_of([gate(METRIC, limit[0], "<=", limit[1])]))
+    book.environment("baseline")
+    book.environment("candidate")
+    book.samples(METRIC, [100e6, 101e6, 102e6], [100e6, 101e6, 102e6])
+    if told:
+        control = {"cell": CELL, "candidate": "candidate", "metric": METRIC, "what": "planted", "planted": None}
+        book.add("control", {**control, "timing": [], "error": None, "meter": "meter", **told})
+    book.done()
+    return book.judged()
+
+
+@pytest.mark.parametrize(
+    ("limit", "told", "outcome", "rule"),
+    [
+        (GROWTH, {"bytes": 20_000_000, "value": 121e6}, "pass", None),
+        (INCREASE, {"bytes": 32_000_000, "value": 133e6}, "pass", None),
+        (GROWTH, {"bytes": 20_000_000, "value": 102e6}, "inconclusive", "control failed"),
+        (INCREASE, {"bytes": 32_000_000, "value": 116e6}, "inconclusive", "control failed"),
+        (GROWTH, {"bytes": 20_000_000, "value": None, "error": "killed"}, "inconclusive", "control not measured"),
+        (GROWTH, {}, "pass", None),  # ranks have none
+    ],
+)
+def test_bytes_that_were_planted_must_be_seen(
+    limit: tuple[str, float], told: dict[str, Any], outcome: str, rule: str | None
+) -> None:
+    found = judged(limit, **told)
+    (one,) = found.judgements
+    assert one.outcome == outcome
+    if rule is not None:
+        assert one.rule == rule
+    assert len(found.controls) == (1 if told else 0)
+
+
+def test_the_control_says_what_was_planted_and_what_was_seen() -> None:
+    (control,) = judged(GROWTH, bytes=20_000_000, value=121e6).controls
+    assert control["outcome"] == "pass"
+    assert control["planted"] == pytest.approx(20 / 101)
+    assert control["estimate"] == pytest.approx(20 / 101)
+    (control,) = judged(GROWTH, bytes=20_000_000, value=102e6).controls
+    assert control["outcome"] == "fail"
+    assert "20.00\u202fMB" in control["reason"]
+    assert "101.0\u202fMB without it and 102.0\u202fMB with it" in control["reason"]

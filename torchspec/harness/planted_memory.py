@@ -1,0 +1,101 @@
+"""The control of memory gates: the baseline once more in a fresh process, holding so many bytes more while it works.
+
+It shows whether a meter sees memory that is known to be there. Must not judge: that the figure is beyond the gate's
+limit is the judge's to say.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .frozen_cell import FrozenCell
+from .needs import MEMORY_STEPS
+from .sequential import median
+from .sides import USUAL_SEES
+from .supervise import Unable, WorkerFailed
+
+PLANTABLE = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak")
+#: Planted at least: pages and an allocator's blocks are not told apart below.
+LEAST_BYTES = 1 << 20
+
+
+def planted_bytes(gate: dict[str, Any], plain: float) -> int | None:
+    """What a memory gate's control plants, given the baseline's own peak in bytes: `sees`, or twice the limit. None for
+    a gate without such a control."""
+    form, value, sees = gate["limit"]["form"], gate["limit"]["value"], gate.get("sees")
+    if gate["metric"] not in PLANTABLE or gate.get("against") not in (None, "baseline") or value is None:
+        return None
+    if form == "growth":
+        share = float(sees) if sees is not None else value + max(value, USUAL_SEES)
+        wanted = share * plain
+    elif form == "increase":
+        wanted = float(sees) if sees is not None else 2.0 * value
+    else:
+        return None
+    return max(LEAST_BYTES, math.ceil(wanted))
+
+
+class PlantedMemory:
+    """Takes the control of each memory metric of one cell, all in one fresh process."""
+
+    def __init__(self, cell: FrozenCell) -> None:
+        self.cell, self.run = cell, cell.run
+
+    def take(self) -> None:
+        """Measures and records what is wanted and not there yet."""
+        wanted = {metric: count for metric, count in self._wanted().items() if not self._taken(metric)}
+        if not wanted:
+            return
+        error: str | None = None
+        found: dict[str, tuple[float, str]] = {}
+        if self.run.out_of_time():
+            error = "the time for the whole run was spent before it"
+        else:
+            try:
+                found = self._measured(wanted)
+            except (WorkerFailed, Unable) as failure:
+                error = str(failure)
+        for metric, count in wanted.items():
+            value, meter = found.get(metric, (None, None))
+            why = error or (f"this device gives no {metric}" if value is None else None)
+            body = {"cell": self.cell.cell, "candidate": self.run.candidate, "metric": metric, "what": "planted"}
+            planted: dict[str, Any] = {"planted": None, "timing": [], "bytes": count, "value": value, "meter": meter}
+            self.run.write("control", {**body, **planted, "error": why})
+
+    def _taken(self, metric: str) -> bool:
+        return (self.cell.cell, metric, "planted", None) in self.run.past.controls
+
+    def _wanted(self) -> dict[str, int]:
+        """{metric: bytes to plant}: as many as the gate needs that needs the most. Nothing where the baseline has no
+        figure."""
+        own = self.run.past.values.get((self.cell.cell, "baseline"), {})
+        wanted: dict[str, int] = {}
+        for gate in self.run.embedded.gates(self.cell.cell):
+            if own.get(gate["metric"]):
+                count = planted_bytes(gate, median(own[gate["metric"]]))
+                if count is not None:
+                    wanted[gate["metric"]] = max(count, wanted.get(gate["metric"], 0))
+        return dict(sorted(wanted.items(), key=lambda item: PLANTABLE.index(item[0])))
+
+    def _measured(self, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
+        """The meter of the process comes first: a later one finds memory that the steps before have left."""
+        run, limit = self.run, self.run.timeout_s
+        run.progress.event("doing", what="control of memory", side="baseline")
+        known = run.timing_cache("baseline")  # what is compiled here was compiled before
+        worker = run.start("baseline", "planted-memory", cache=known if known.is_dir() else None)
+        found: dict[str, tuple[float, str]] = {}
+        try:
+            worker.ask("hello", run.start_timeout_s)
+            frozen = str(run.frozen_file(self.cell.cell))
+            opened = worker.ask("open", limit, name="own", cell=self.cell.cell, frozen=frozen)
+            if opened["compiles"]:
+                worker.ask("compile", limit, name="own")
+            for metric, count in wanted.items():
+                asked = {"name": "own", "steps": MEMORY_STEPS, "wanted": [metric], "planted": count}
+                peaks = worker.ask("memory", limit, **asked)["peaks"]
+                if metric in peaks:
+                    found[metric] = (float(peaks[metric][0]), str(peaks[metric][1]))
+        finally:
+            worker.close()
+        return found
