@@ -124,6 +124,10 @@ def test_a_job_says_what_its_ranks_are_names_a_killed_one_and_ends_with_its_port
     assert environments[0]["ranks"]["transports"]["gloo"] == {"available": True}
     assert environments[0]["ranks"]["transports"]["nccl"]["available"] is False
     assert environments[0]["ranks"]["transports"]["torchcomms"]["error"]
+    # a transport that is not there is not tried over another one
+    for transport in ("nccl", "torchcomms"):
+        answers = job.ask("fault.late", 60, transport=transport, timeout_s=1.0, late_s=0.1)
+        assert all(one["unsupported"]["error"].startswith(f"{transport}: ") for one in answers)
     held = ports_of(processes_with_token(job.token))
     assert held
     victim = job.current()[1]
