@@ -6,6 +6,7 @@ work's own float64 reference; a case that torch cannot do prints {"unsupported":
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import sys
@@ -43,11 +44,45 @@ def main() -> None:
         except Exception as error:
             found[name] = {"failed": f"{type(error).__name__}: {error}"}
 
+    def elsewhere(job: Any) -> list[str]:
+        """Names of the tensors that a job holds and that are not on the device "meta"."""
+        found: list[str] = []
+        seen: set[int] = set()
+
+        def walk(name: str, value: Any) -> None:
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+            parts: Any = ()
+            if isinstance(value, torch.Tensor):
+                found.extend([name] if value.device.type != "meta" else [])
+            elif isinstance(value, torch.nn.Module):
+                parts = [*value.named_parameters(), *value.named_buffers(), *vars(value).items()]
+            elif isinstance(value, dict):
+                parts = value.items()
+            elif isinstance(value, (list, tuple)):
+                parts = enumerate(value)
+            elif isinstance(value, functools.partial):
+                parts = [*enumerate(value.args), *value.keywords.items()]
+            elif type(value).__name__ == "BlockMask":
+                parts = vars(value).items()
+            for key, part in parts:
+                walk(f"{name}.{key}", part)
+
+        for key, value in vars(job).items():
+            walk(key, value)
+        return found
+
     def errors(made: Any, path: str | None = None, traced: bool = False) -> dict[str, Any]:
         frozen = made.freeze()
         train = made.task.mode == "train"
         job = made.job(frozen, made.task.mode, path, cpu, None)
         told: dict[str, Any] = {"items": job.items, "unit": job.items_unit}
+        told["held"] = len(elsewhere(job))
+        try:
+            told["elsewhere"] = elsewhere(made.job(frozen, made.task.mode, path, torch.device("meta"), None))
+        except Exception as error:
+            told["elsewhere"] = [f"not built: {type(error).__name__}: {error}"]
         wide = made.job(frozen, "train" if train else "infer", made.reference(), cpu, torch.float64).results(train)
         for part, tree in job.results(train).items():
             told[part] = numerics.compare_trees(tree, wide[part])["max_rel"]
@@ -140,7 +175,9 @@ def main() -> None:
         one, all_ = (made.job(frozen, "infer", path, cpu, None) for path in (None, "prefill"))
         first = one.first_token()["logits"]
         apart = float((one.forward()["logits"] - all_.forward()["logits"]).abs().max())
-        return {"apart": apart, "first": list(first.shape), "items": one.items, "unit": one.items_unit}
+        there = [made.job(frozen, "infer", path, torch.device("meta"), None) for path in (None, "prefill")]
+        placed = {"held": len(elsewhere(one)), "elsewhere": [name for job in there for name in elsewhere(job)]}
+        return {**placed, "apart": apart, "first": list(first.shape), "items": one.items, "unit": one.items_unit}
 
     for context in (32, 64):
         case(f"decode {context}", lambda context=context: cached(context))

@@ -199,6 +199,15 @@ def test_the_team_code_in_every_form(found: dict[str, Any]) -> None:
     assert "needs `counts`" in found["team step without counts"]["unsupported"]
 
 
+def test_everything_that_work_holds_is_on_the_device_it_was_built_on(found: dict[str, Any]) -> None:
+    """Built on torch's device "meta", which is no CPU and is everywhere: nothing of it falls back in silence."""
+    placed = {name: one for name, one in found.items() if isinstance(one, dict) and "elsewhere" in one}
+    kinds = {"attention", "flex", "loss", "softmax", "decode", "autoencoder", "team"}
+    assert {name.split()[0] for name in placed} >= kinds
+    assert {name: one["elsewhere"] for name, one in placed.items() if one["elsewhere"]} == {}
+    assert [name for name, one in placed.items() if not one["held"]] == [], "what is built on the CPU is seen there"
+
+
 def test_what_is_right_the_team_says(found: dict[str, Any]) -> None:
     assert found["team accuracy"] == {"value": 0.75, "by": "accuracy of team_code.py"}
     assert "no answers that are right or wrong" in found["no accuracy"]["unsupported"]
