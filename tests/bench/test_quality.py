@@ -265,6 +265,10 @@ def test_a_run_in_pieces_is_one_run(mocked: None, tmp_path: Path) -> None:
     kept.step(wanted[0].key, {"ratios": {}, "seconds": 1.0, "timed_s": 0.5, "load": None})
     again = course.Kept(options)
     assert list(again.steps) == [wanted[0].key]
+    whole = again.path.read_text(encoding="utf-8")
+    again.path.write_text(f'{whole}{{"key": "equal 0", "rat', encoding="utf-8")  # killed while it wrote
+    assert list(course.Kept(options).steps) == [wanted[0].key]
+    assert again.path.read_text(encoding="utf-8") == whole
     (tmp_path / course.KEPT).unlink()
     before = FakePool.made
     text = quality.run(Options("python", tmp_path, **SMALL), said.append)

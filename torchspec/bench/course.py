@@ -139,8 +139,11 @@ class Kept:
     def __init__(self, options: Options) -> None:
         self.path = options.out / KEPT
         options.out.mkdir(parents=True, exist_ok=True)
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        held = [json.loads(line) for line in lines]
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:  # it was stopped in the middle of a line
+            self.path.write_text(whole, encoding="utf-8")
+        held = [json.loads(line) for line in whole.splitlines()]
         if held and held[0]["options"] != options.described():
             raise OtherRun(str(self.path))
         self.steps: dict[str, dict[str, Any]] = {one["key"]: one for one in held if "key" in one}
