@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -116,6 +117,10 @@ def _each(degrees: Numbers, point: Callable[[float], float]) -> Numbers:
     return np.array([point(float(one)) for one in different])[which]
 
 
+def _loudest(above: float, below: float) -> float:
+    return float(special.fdtri(above, below, 1.0 - stats.NOISIER))
+
+
 class Design:
     """The sequential design on pair estimates (trials, pairs): after each pair pass, failure candidate, or on."""
 
@@ -134,7 +139,7 @@ class Design:
             variance = own
             if same is not None:
                 s2, n0 = self.pooled(same, before)
-                loudest = _each(n0, lambda degrees, above=n - 1: special.fdtri(above, degrees, 1.0 - stats.NOISIER))
+                loudest = _each(n0, partial(_loudest, n - 1))
                 keep = own <= s2 * loudest
                 variance = np.where(keep, (n0 * s2 + (n - 1) * own) / (n0 + n - 1), own)
                 df = np.where(keep, df + n0, df)
