@@ -348,9 +348,16 @@ def test_a_trial_of_recovery_that_something_else_ended_is_tried_again(monkeypatc
 
 def test_a_rank_that_is_gone_before_the_step_in_which_it_dies_proves_nothing():
     events = [{"event": "lost", "rank": 1, "restart": 0, "at": 0.0}]
-    job = SimpleNamespace(messages=events, tell=lambda *a, **k: 1, wait=lambda *a, **k: None, answers=lambda n: {})
+    lives = [0, 0]
+    job = SimpleNamespace(messages=events, tell=lambda *a, **k: 1, wait=lambda *a, **k: None, answers=lambda n: {},
+                          current=lambda: [SimpleNamespace(restart=life) for life in lives])  # fmt: skip
+    trials = RecoveryTrials(mock_cell(MockRun()))
     with pytest.raises(LaunchFailed, match="gone before the step") as failed:
-        RecoveryTrials(mock_cell(MockRun()))._lose_and_recover(job, {}, {})  # type: ignore[arg-type]
+        trials._lose_and_recover(job, {}, {})  # type: ignore[arg-type]
+    assert failed.value.how == "killed"
+    lives = [1, 1]  # torchrun began anew before the ranks had said anything
+    with pytest.raises(LaunchFailed, match="ended while it started") as failed:
+        trials._lose_and_recover(job, {}, {})  # type: ignore[arg-type]
     assert failed.value.how == "killed"
 
 

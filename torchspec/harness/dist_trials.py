@@ -126,6 +126,8 @@ class RecoveryTrials:
 
     def _lose_and_recover(self, job: Launch, plan: dict[str, Any], opening: dict[str, Any]) -> dict[str, Any]:
         count, run = self.cell.count, self.run
+        if any(peer.restart for peer in job.current()):  # in a second life nobody is to die
+            raise LaunchFailed("killed", "a rank was ended while it started, and torchrun began anew", doing="training")
         number = job.tell("recover.run", **plan, victim={"rank": count - 1, "step": RECOVERY_DEATH})
 
         def lost() -> dict[str, Any] | None:

@@ -64,7 +64,7 @@ class ResidentPeak:
 
 
 def with_planted(step: Callable[[], Any], planted: int, place: Any) -> Callable[[], None]:
-    """`step` with a tensor of `planted` bytes on the device `place` alive for as long as it runs: written, so that it is
+    """`step` with a tensor of `planted` bytes on device `place` alive for as long as it runs: written, so that it is
     resident."""
     import torch
 
