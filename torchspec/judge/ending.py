@@ -74,7 +74,11 @@ def _told(record: Record) -> str:
 
 def _ran(mine: Sequence[Record], theirs: Sequence[Record], seqs: tuple[int, ...]) -> Finding:
     if mine and not theirs:
-        reason = f"the candidate {_told(mine[-1])}; it ran when tried again, so once is not repeatably"
+        again = "it ran when tried again, so once is not repeatably"
+        doing = [r.body.get("doing") for r in mine]
+        if doing.count(doing[-1]) > 1:  # one question of several, whose own gate says what it means
+            again = "again when it was asked once more; it ran to the end in everything else"
+        reason = f"the candidate {_told(mine[-1])}; {again}"
         return Finding("inconclusive", "failed once, then ran", reason, evidence=seqs)
     if mine:
         reason = "both sides failed once and ran when tried again: the machine, not the candidate, is in doubt"

@@ -127,14 +127,15 @@ def _waiting(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block |
 
 
 def _bandwidth(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:
-    """Collectives: the median time of a call, slowest rank, and the bytes that cross the bus in it."""
+    """Collectives: the median time of a call on the slowest rank, what was asked for and what crosses the bus in it."""
     t, rows = ctx.t, []
     for cell in cells:
         times: dict[str, list[float]] = {"a": [], "b": []}
-        moved = 0.0
+        moved = asked = 0.0
         for body in ctx.evidence.timings.get((candidate, cell.id), ()):
             swapped = body.get("a") == candidate
             moved = float(body.get("bus_bytes") or moved)
+            asked = float(body.get("operation_bytes") or asked)
             for one in body.get("rounds", ()):
                 for side in ("a", "b"):
                     own = "b" if (side == "a") == swapped else "a"
@@ -142,10 +143,13 @@ def _bandwidth(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block
         base, cand = _middle(times["a"]), _middle(times["b"])
         if moved <= 0 or base is None or cand is None:
             continue
-        rate = numbers.pair(moved / base, moved / cand, "GB/s", locale=t.locale).arrow
-        rows.append(build.row(where_words(ctx, cell), _pair(ctx, times["a"], times["b"], "s", 1e-9), rate))
-    heads = (t.text("Median of a call"), t.text("Bus bandwidth"))
-    return beside_table(ctx, t.text("Collectives: time and bus bandwidth"), heads, rows)
+        rates = [
+            numbers.pair(1e9 * size / base, 1e9 * size / cand, "B/s", locale=t.locale).arrow if size else ""
+            for size in (asked, moved)
+        ]
+        rows.append(build.row(where_words(ctx, cell), _pair(ctx, times["a"], times["b"], "s", 1e-9), *rates))
+    heads = (t.text("Median of a call"), t.text("Algorithm bandwidth"), t.text("Bus bandwidth"))
+    return beside_table(ctx, t.text("Collectives: time and bandwidth"), heads, rows)
 
 
 def _faults(ctx: Context, candidate: str, cells: Sequence[PlanCell]) -> Block | None:

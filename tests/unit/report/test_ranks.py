@@ -66,7 +66,10 @@ def figures(cell: str, recovered: bool = True) -> list[tuple[str, dict[str, Any]
         add("fact", side, "recovery.rank_killed", back, holds=not bad, error=error)
     rounds = [{"order": "ab", "a_ns": [2e6, 2e6], "b_ns": [4e6, 4e6]}]
     timing = {"cell": cell, "candidate": "candidate", "stage": "measure", "a": "baseline", "b": "candidate"}
-    return [*found, ("timing", {**timing, "pair": 0, "build": 0, "rounds": rounds, "bus_bytes": 1e6})]
+    return [
+        *found,
+        ("timing", {**timing, "pair": 0, "build": 0, "rounds": rounds, "bus_bytes": 1e6, "operation_bytes": 2e6}),
+    ]
 
 
 def test_it_says_how_ranks_scale_wait_fail_and_recover(invented: ModuleType) -> None:
@@ -76,7 +79,7 @@ def test_it_says_how_ranks_scale_wait_fail_and_recover(invented: ModuleType) -> 
     assert "From 1 to 2 ranks on cpu: back 14.5 s after a rank was killed" in said
     assert "8.00 → 8.00 ms | 10.0 → 20.0 ms | 80 → 40 %" in said
     assert "4.00 → 8.00 ms | 25 → 25 % | 0, 1 → 1" in said
-    assert "2.00 → 4.00 ms | 0.500 → 0.250 GB/s" in said
+    assert "2.00 → 4.00 ms | 1.000 → 0.500 GB/s | 500 → 250 MB/s" in said
     assert "pass an error after 2.1 s | pass an error after 2.1 s" in said
     assert "pass | 13.0 s | 14.5 s | died in step 5, went on at step 4" in said
 
