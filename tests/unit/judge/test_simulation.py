@@ -96,8 +96,8 @@ def test_the_simulated_estimator_is_the_judges_own(metric: str) -> None:
 def test_an_interval_of_95_percent_covers_the_truth_in_94_to_96(
     estimates: dict[str, Numbers], metric: str, most: float, pairs: int
 ) -> None:
-    """The centre's: 95.3 %. The tail's estimates are so heavy-tailed themselves that its interval is a little wider than it
-    says: it covers 96.4 % (3 pairs) and 96.6 % (6 pairs) here, which errs on the side of "inconclusive"."""
+    """The centre's: 95.3 %. The tail's estimates are so heavy-tailed themselves that its interval is a little wider
+    than it says: it covers 96.4 % (3 pairs) and 96.6 % (6 pairs) here, which errs on the side of "inconclusive"."""
     values = estimates[metric][:, :pairs]
     reach = stats.t_point(0.025, pairs - 1) * values.std(axis=1, ddof=1) / math.sqrt(pairs)
     assert 0.94 <= (np.abs(values.mean(1)) <= reach).mean() <= most
