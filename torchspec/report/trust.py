@@ -299,7 +299,10 @@ def _control_cell(ctx: Context, own: Sequence[Mapping[str, Any]]) -> Cell:
     lines, intervals = [], []
     for c in own:
         planted, estimate = _number(c.get("planted")), _number(c.get("estimate"))
-        said = numbers.change(planted, locale=ctx.t.locale).estimate + f"{numbers.NNBSP}% → " if planted else ""
+        said = ""
+        if planted:
+            extra = numbers.change(planted, locale=ctx.t.locale)
+            said = f"{extra.estimate}{extra.unit} → "
         if estimate is not None:
             written = numbers.change(estimate, _number(c.get("low")), _number(c.get("high")), locale=ctx.t.locale)
             said += written.estimate + written.unit
