@@ -15,6 +15,7 @@ import numpy as np
 from plans import make_plan
 
 from torchspec.core.canon import digest
+from torchspec.harness.planted_memory import PLANTABLE
 from torchspec.harness.sides import planted_change
 from torchspec.judge import judge
 from torchspec.model.codec import to_json
@@ -122,11 +123,21 @@ class Book:
         body |= {"repeat": repeat, "meter": "meter", "against": None, "process": "fresh", "detail": {}}
         return self.add("sample", body | more, run)
 
-    def samples(self, metric: str, baseline: Iterable[Any], candidate: Iterable[Any], unit: str = "bytes") -> None:
-        """One figure a process of each side."""
+    def samples(
+        self, metric: str, baseline: Iterable[Any], candidate: Iterable[Any], unit: str = "bytes", control: bool = True
+    ) -> None:
+        """One figure a process of each side, and for a memory metric a control that saw what was planted."""
+        if control and metric in PLANTABLE:
+            self.memory_seen(metric)
         for side, values in (("baseline", baseline), ("candidate", candidate)):
             for repeat, value in enumerate(values):
                 self.sample(side, metric, value, unit, repeat)
+
+    def memory_seen(self, metric: str, run: str = RUN) -> int:
+        """The control of a memory metric, in which far more was planted than any limit allows, and was seen."""
+        body = {"cell": CELL, "candidate": "candidate", "metric": metric, "what": "planted", "planted": None}
+        body |= {"timing": [], "error": None, "bytes": 10**15, "value": 1e15, "meter": "meter"}
+        return self.add("control", body, run)
 
     def fact(self, side: str, metric: str, holds: bool, error: str | None = None, **detail: Any) -> int:
         body = {"cell": CELL, "candidate": "candidate", "side": side, "metric": metric, "holds": holds}

@@ -73,12 +73,12 @@ def of_gate(question: Question, recorded: Sequence[Record], timed: Timed) -> lis
 
 
 def of_memory(question: Question, recorded: Sequence[Record], sampled: Sequence[Record]) -> list[Control]:
-    """The control of a memory gate, where one was taken: the baseline with so many bytes more, held against the gate's
-    own limit. Ranks have none."""
-    mine = [r for r in recorded if r.body.get("metric") == question.metric.name and r.body.get("bytes")]
-    if not mine or question.against not in (None, "baseline") or question.limit.form not in ("growth", "increase"):
+    """The control of a memory gate: the baseline with so many bytes more, held against the gate's own limit; none for a
+    gate that has none. One that was not taken could not be measured."""
+    if question.against not in (None, "baseline") or question.limit.form not in ("growth", "increase"):
         return []
-    body = mine[-1].body
+    mine = [r for r in recorded if r.body.get("metric") == question.metric.name and r.body.get("bytes")]
+    body = mine[-1].body if mine else {"error": "it is not in the ledger"}
     shown: dict[str, Any] = {
         "cell": question.cell,
         "candidate": question.candidate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ def judged(limit: tuple[str, float], **told: Any) -> Judged:
     book = Book(plan_of([gate(METRIC, limit[0], "<=", limit[1])]))
     book.environment("baseline")
     book.environment("candidate")
-    book.samples(METRIC, [100e6, 101e6, 102e6], [100e6, 101e6, 102e6])
+    book.samples(METRIC, [100e6, 101e6, 102e6], [100e6, 101e6, 102e6], control=False)
     if told:
         control = {"cell": CELL, "candidate": "candidate", "metric": METRIC, "what": "planted", "planted": None}
         book.add("control", {**control, "timing": [], "error": None, "meter": "meter", **told})
@@ -33,7 +34,7 @@ def judged(limit: tuple[str, float], **told: Any) -> Judged:
         (GROWTH, {"bytes": 20_000_000, "value": 102e6}, "inconclusive", "control failed"),
         (INCREASE, {"bytes": 32_000_000, "value": 116e6}, "inconclusive", "control failed"),
         (GROWTH, {"bytes": 20_000_000, "value": None, "error": "killed"}, "inconclusive", "control not measured"),
-        (GROWTH, {}, "pass", None),  # ranks have none
+        (GROWTH, {}, "inconclusive", "control not measured"),
     ],
 )
 def test_bytes_that_were_planted_must_be_seen(
@@ -44,7 +45,21 @@ def test_bytes_that_were_planted_must_be_seen(
     assert one.outcome == outcome
     if rule is not None:
         assert one.rule == rule
-    assert len(found.controls) == (1 if told else 0)
+    assert len(found.controls) == 1
+
+
+def test_ranks_have_no_control_of_memory_and_an_absolute_limit_needs_none() -> None:
+    for line, axes in (
+        (gate(METRIC, *GROWTH[:1], "<=", GROWTH[1]), {"ranks": 2}),
+        (gate(METRIC, "absolute", "<=", 1e9), {}),
+    ):
+        plan = plan_of([line])
+        book = Book(replace(plan, cells=tuple(replace(cell, axes={**cell.axes, **axes}) for cell in plan.cells)))
+        book.samples(METRIC, [100e6] * 3, [100e6] * 3, control=False)
+        book.done()
+        (one,) = book.judged().judgements
+        assert one.outcome == "pass"
+        assert book.judged().controls == ()
 
 
 def test_the_control_says_what_was_planted_and_what_was_seen() -> None:

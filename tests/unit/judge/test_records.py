@@ -25,6 +25,7 @@ def test_a_resumed_run_adds_its_pairs() -> None:
     made.pairs([0.001, -0.002])
     made.start("r-2")
     made.pairs([0.0005, 0.0], first=2, run="r-2")
+    made.memory_seen("memory.driver_peak", run="r-2")
     made.done(run="r-2")
     found = made.only()
     assert found.outcome == "pass"
@@ -39,6 +40,7 @@ def test_pairs_of_the_same_number_in_two_runs_are_different_pairs() -> None:
     made.pairs([0.001, -0.002])
     made.start("r-2")
     made.pairs([0.0005, 0.0], run="r-2", seed=4)
+    made.memory_seen("memory.driver_peak", run="r-2")
     made.done(run="r-2")
     n = made.only().n
     assert n is not None
@@ -79,6 +81,7 @@ def test_another_harness_or_machine_is_not_pooled_and_the_later_ending_speaks(ch
     for repeat in range(3):
         made.sample("baseline", "memory.driver_peak", 1e8, repeat=repeat, run="r-2")
         made.sample("candidate", "memory.driver_peak", 1e8, repeat=repeat, run="r-2")
+    made.memory_seen("memory.driver_peak", run="r-2")
     made.done(run="r-2")
     found = made.only()
     assert found.outcome == "pass"
@@ -111,6 +114,7 @@ def test_an_environment_that_changed_is_another_group() -> None:
     for repeat in range(3):
         made.sample("baseline", "memory.driver_peak", 1e8, repeat=repeat, run="r-2")
         made.sample("candidate", "memory.driver_peak", 1e8, repeat=repeat, run="r-2")
+    made.memory_seen("memory.driver_peak", run="r-2")
     made.done(run="r-2")
     assert made.only().outcome == "pass"
 
@@ -126,6 +130,7 @@ def test_a_broken_control_spoils_its_own_run_only() -> None:
     for repeat in range(3):
         for side in ("baseline", "candidate"):
             made.sample(side, "memory.driver_peak", 1e8, repeat=repeat, run="r-2")
+    made.memory_seen("memory.driver_peak", run="r-2")
     made.done(run="r-2")
     assert made.only().outcome == "pass"
     assert len(made.judged().broken_controls) == 1
