@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, TextIO
 
+from torchspec.cli.findings import wrapped
 from torchspec.core.diagnostics import display_width, visible
 
 _CLEAR = "\r\x1b[2K"
@@ -118,4 +119,6 @@ class Progress:
             if timed and pairs > compiling and whole:
                 beside = f" beside {compiling:.0f} s of compiling" if compiling >= 0.5 else ""
                 rest = f"{100 * timed / (pairs - compiling):.0f} % of the {pairs - compiling:.0f} s of pairs{beside}"
-                self.line(f"  {100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {rest}")
+                said = f"{100 * timed / whole:.0f} % of {whole:.0f} s inside timed work, {rest}"
+                for line in wrapped(said, 80, "  ", "    ").splitlines():
+                    self.line(line)

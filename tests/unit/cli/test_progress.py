@@ -64,5 +64,6 @@ def test_a_run_ends_with_the_share_of_its_time_inside_timed_work() -> None:
     assert plain.getvalue() == (
         "  the noise of 3 cells on this machine was measured before\n"
         "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs\n"
-        "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs beside 40 s of compiling\n"
+        "  40 % of 200 s inside timed work, 80 % of the 100 s of pairs beside 40 s of\n"
+        "    compiling\n"
     )
