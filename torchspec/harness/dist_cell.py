@@ -10,6 +10,7 @@ from typing import Any
 
 from .dist_worker import RankRun, RankWorker
 from .fresh import MEMORY_STEPS, FreshCell, Records
+from .planted_memory import PlantedMemory
 from .progress import Estimate
 from .supervise import Unable, Worker, WorkerFailed
 
@@ -62,6 +63,19 @@ class RankPool:
         self._workers.clear()
 
 
+class RankPlantedMemory(PlantedMemory):
+    """In the round's job of the baseline, as the plain figures are: every rank plants as much."""
+
+    cell: RankCell
+
+    def _measured(self, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
+        worker = self.cell.pool.worker("baseline")
+        worker.ask("hello", self.run.start_timeout_s)
+        found = self._peaks(worker, wanted)
+        worker.ask("close", self.run.timeout_s, name="own")
+        return found
+
+
 class RankCell(FreshCell):
     """One cell; its workers are the round's."""
 
@@ -82,6 +96,11 @@ class RankCell(FreshCell):
         self.estimate.done(1.0)
         if failed:
             raise self._over(failed)
+
+    def control(self, repeat: int) -> None:
+        """Behind the last round, in the baseline's job that gave it: the control of the memory gates."""
+        if repeat == self.needs.processes - 1:
+            RankPlantedMemory(self).take()
 
     def finish(self) -> None:
         """What follows from all rounds, and what nothing measures."""

@@ -81,6 +81,7 @@ class RankCells:
 
             def turn(cell: RankCell = cell) -> None:
                 cell.round(repeat)
+                cell.control(repeat)
                 if repeat == 0:
                     CheckpointFacts(cell).all()
 

@@ -13,7 +13,7 @@ from typing import Any
 from .device import DEVICES
 from .dist_rank import RankCommand, RankState
 from .graph import close_enough
-from .memory import give_back_heap
+from .memory import give_back_heap, with_planted
 from .trees import load_tree, save_tree, tree_digest
 from .work import KINDS, Task, Unsupported, Work
 from .worker import compare_saved, involuntary_switches
@@ -173,7 +173,8 @@ def _rank_losses(state: RankState, frame: dict[str, Any]) -> Any:
 
 
 def _rank_memory(state: RankState, frame: dict[str, Any]) -> Any:
-    """Peaks on this rank over `steps` steps from a fresh start, above the level before the first.
+    """Peaks on this rank over `steps` steps from a fresh start, above the level before the first; with `planted` bytes
+    more alive in each step than the work needs, where that is given.
 
     The work stepped once before and is gone, so that code which loads at the first step is not charged to it.
     """
@@ -185,7 +186,9 @@ def _rank_memory(state: RankState, frame: dict[str, Any]) -> Any:
     item.renew()
     give_back_heap()
     dist.barrier()
-    found = DEVICES[state.device]().memory(item.step, int(frame["steps"]), set(frame["wanted"]))
+    device, planted = DEVICES[state.device](), int(frame.get("planted", 0))
+    step = with_planted(item.step, planted, device.place()) if planted else item.step
+    found = device.memory(step, int(frame["steps"]), set(frame["wanted"]))
     return {"peaks": {name: list(value) for name, value in found.items()}}
 
 

@@ -147,8 +147,12 @@ def _overlaps(work: RankedTraining) -> list[str]:
     return [name for name in names if name != "none"]
 
 
-def _shard(work: RankedTraining, module: Any, mesh: Any) -> Any:
-    """fully_shard on each block and on the root, with the cell's precision policy and overlap options."""
+def _shard(work: RankedTraining, module: Any, mesh: Any, solo: bool) -> Any:
+    """fully_shard on each block and on the root, with the cell's precision policy and overlap options.
+
+    `solo`: without a separate group for reduce-scatter. One rank alone has nobody to reduce with, and torch 2.13 waits
+    for ever for the next group of all ranks where one of them has made a group more.
+    """
     import torch
 
     shard, policy_type = _shard_function()
@@ -168,6 +172,8 @@ def _shard(work: RankedTraining, module: Any, mesh: Any) -> Any:
             for this, following in itertools.pairwise(blocks):
                 this.set_modules_to_forward_prefetch([following])
                 following.set_modules_to_backward_prefetch([this])
+            continue
+        if name == "separate_reduce_scatter" and solo:
             continue
         method, value = calls[name]
         if not hasattr(module, method):
@@ -195,7 +201,7 @@ class TrainingRun:
         self.dtype = work.dtype()
         if work.kind == "fsdp2":
             mesh = DeviceMesh.from_group(state.solo, state.device) if solo else None
-            module = _shard(work, module, mesh or init_device_mesh(state.device, (state.world,)))
+            module = _shard(work, module, mesh or init_device_mesh(state.device, (state.world,)), solo)
         else:
             if _overlaps(work):
                 raise Unsupported("ddp has no such overlap option", "version")

@@ -13,7 +13,7 @@ from .frozen_cell import FrozenCell
 from .needs import MEMORY_STEPS
 from .sequential import median
 from .sides import USUAL_SEES
-from .supervise import Unable, WorkerFailed
+from .supervise import Unable, Worker, WorkerFailed
 
 PLANTABLE = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak")
 #: Planted at least: pages and an allocator's blocks are not told apart below.
@@ -80,22 +80,27 @@ class PlantedMemory:
 
     def _measured(self, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
         """The meter of the process comes first: a later one finds memory that the steps before have left."""
-        run, limit = self.run, self.run.timeout_s
+        run = self.run
         run.progress.event("doing", what="control of memory", side="baseline")
         known = run.timing_cache("baseline")  # what is compiled here was compiled before
         worker = run.start("baseline", "planted-memory", cache=known if known.is_dir() else None)
-        found: dict[str, tuple[float, str]] = {}
         try:
             worker.ask("hello", run.start_timeout_s)
-            frozen = str(run.frozen_file(self.cell.cell))
-            opened = worker.ask("open", limit, name="own", cell=self.cell.cell, frozen=frozen)
-            if opened["compiles"]:
-                worker.ask("compile", limit, name="own")
-            for metric, count in wanted.items():
-                asked = {"name": "own", "steps": MEMORY_STEPS, "wanted": [metric], "planted": count}
-                peaks = worker.ask("memory", limit, **asked)["peaks"]
-                if metric in peaks:
-                    found[metric] = (float(peaks[metric][0]), str(peaks[metric][1]))
+            return self._peaks(worker, wanted)
         finally:
             worker.close()
+
+    def _peaks(self, worker: Worker, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
+        """{metric: (bytes, meter)} of the work, built anew in this worker, with so many bytes more."""
+        limit = self.run.timeout_s
+        found: dict[str, tuple[float, str]] = {}
+        frozen = str(self.run.frozen_file(self.cell.cell))
+        opened = worker.ask("open", limit, name="own", cell=self.cell.cell, frozen=frozen)
+        if opened["compiles"]:
+            worker.ask("compile", limit, name="own")
+        for metric, count in wanted.items():
+            asked = {"name": "own", "steps": MEMORY_STEPS, "wanted": [metric], "planted": count}
+            peaks = worker.ask("memory", limit, **asked)["peaks"]
+            if metric in peaks:
+                found[metric] = (float(peaks[metric][0]), str(peaks[metric][1]))
         return found

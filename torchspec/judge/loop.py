@@ -64,7 +64,6 @@ class _Judge:
         self.endings: dict[tuple[str, str], Ending] = {}
         self.timed: tuple[tuple[str, str], Timed] | None = None  # of the cell that is being judged
         self.served = plan.served
-        self.ranks = frozenset(cell.id for cell in plan.cells if "ranks" in cell.axes)  # whose memory has no control
 
     def all(self) -> Judged:
         cells = {cell.id: cell for cell in self.plan.cells}
@@ -182,7 +181,7 @@ class _Judge:
     def _controlled(self, question: Question, found: Finding) -> Finding:
         """`found`, or inconclusive where the bench's control of a timing or memory gate failed or was never taken."""
         timed = question.metric.sampling == "timing"
-        planted = question.metric.name in controls.MEMORY and question.cell not in self.ranks
+        planted = question.metric.name in controls.MEMORY
         if question.bound is None or not (timed or planted):
             return found
         recorded = self.evidence.of(question.cell, question.candidate, "control")
