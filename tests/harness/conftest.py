@@ -34,6 +34,8 @@ LIMITS = {
     "memory.driver_peak": Limit("growth", "<=", 0.1, "%", "growth <= 10 %"),
     "memory.allocated_peak": Limit("growth", "<=", 0.1, "%", "growth <= 10 %"),
     "determinism.output": Limit("identical", None, None, None, "identical"),
+    "determinism.output_forced": Limit("identical", None, None, None, "identical"),
+    "determinism.gradient_forced": Limit("identical", None, None, None, "identical"),
     "runs": Limit("holds", None, None, None, "holds"),
     "export.roundtrip": Limit("holds", None, None, None, "holds"),
     "compile.time": Limit("growth", "<=", 0.25, "%", "growth <= 25 %"),

@@ -54,6 +54,36 @@ def test_what_is_counted_needs_three_processes_and_enough_repeats(
         assert (found.processes, found.repeats, found.repeats_each) == (3, repeats, each)
 
 
+@pytest.mark.parametrize(
+    ("metrics", "processes", "repeats", "forced", "forced_processes"),
+    [
+        (["determinism.output"], 3, 4, {}, 0),
+        (["determinism.output_forced"], 1, 0, {"output": "determinism.output_forced"}, 3),
+        (["determinism.output", "determinism.gradient_forced"], 3, 4, {"gradient": "determinism.gradient_forced"}, 3),
+        (["runs"], 1, 0, {}, 0),
+    ],
+)
+def test_bits_under_deterministic_algorithms_take_processes_of_their_own_and_leave_the_others(
+    make_plan: Callable[..., Plan], tmp_path: Path, metrics: list[str], processes: int, repeats: int,
+    forced: dict[str, str], forced_processes: int,
+) -> None:  # fmt: skip
+    found = needs(make_plan(ATTENTION, metrics), tmp_path)
+    assert (found.processes, found.repeats) == (processes, repeats)
+    assert (found.forced, found.forced_processes) == (forced, forced_processes)
+    assert found.unknown == set()
+
+
+def test_forced_processes_give_the_repeats_asked_for_together(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    plan = make_plan(ATTENTION, ["determinism.output_forced"])
+    for repeats, each in ((2, 2), (6, 2), (7, 3), (20, 7), (None, 2)):
+        gates = tuple(dataclasses.replace(gate, repeats=repeats) for gate in plan.gates)
+        assert needs(dataclasses.replace(plan, gates=gates), tmp_path).forced_each == each
+
+
+def test_a_determinism_that_nobody_knows_is_not_passed_over(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    assert needs(make_plan(ATTENTION, ["determinism.of_everything"]), tmp_path).unknown == {"determinism.of_everything"}
+
+
 def test_relative_to_another_path_is_timed_within_the_candidate(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
     plan = make_plan(ATTENTION, ["latency.p50", "throughput"])
     speedup = Limit("speedup", ">=", 1.2, "x", "speedup >= 1.2 x")

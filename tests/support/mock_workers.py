@@ -62,6 +62,8 @@ class MockWorker:
         self.cell = given.get("cell", self.cell)
         self.asked[do] += 1
         self.bench.fault(self, do, given)
+        if do in self.bench.answers:
+            return dict(self.bench.answers[do])
         if do == "open":
             shown = {"inputs": "i", "weights": "w", "items": 1, "items_unit": "calls", "compiles": False}
             return {**shown, "bus_bytes": 0}
@@ -90,6 +92,7 @@ class Bench:
     def __init__(self, plan: Plan, folder: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.fault, self.clock = folder, fault, 0.0
         self.blocks: list[tuple[str, str, float]] = []
+        self.answers: dict[str, dict[str, Any]] = {}  # what a test has a request answered with
         self.started: list[tuple[str, MockWorker]] = []  # what for, and who
         held = json.loads(json.dumps(backend_plan(plan, plan.backends[0])))
         self.embedded = Embedded(held, {}, "d" * 64, folder / "h.py")

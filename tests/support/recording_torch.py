@@ -23,6 +23,7 @@ class RecordingTorch:
         self.allocated, self.reserved, self.free = 100, 200, 10_000
         self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
         self.there = there
+        self.deterministic = False
         self.version = SimpleNamespace(cuda=cuda, hip=hip)
         self.cuda = _Cuda(self)
         self.mps = _Mps(self)
@@ -53,7 +54,11 @@ class RecordingTorch:
         return "highest"
 
     def are_deterministic_algorithms_enabled(self) -> bool:
-        return False
+        return self.deterministic
+
+    def use_deterministic_algorithms(self, mode: bool) -> None:
+        self.note(f"use_deterministic_algorithms {mode}")
+        self.deterministic = mode
 
     def work(self, grows: int) -> None:
         """What a test's step does: the work, which holds `grows` bytes at its peak and gives them back."""

@@ -84,6 +84,22 @@ def truth(
     return Metric(name, meaning, "truth", "none", backends, modes, TRUTHS, usual, measured, "fact")
 
 
+def forced(part: str, meaning: str, modes: tuple[str, ...]) -> Metric:
+    """Not on ranks: their jobs are shared by cells, and the switch is one of a whole process."""
+    return Metric(
+        f"determinism.{part}_forced",
+        f"{meaning} under torch.use_deterministic_algorithms(True)",
+        "truth",
+        "none",
+        ONE,
+        modes,
+        ("identical", "report"),
+        "defer",
+        "seeded repeats in three fresh processes with the switch on; work that torch refuses there does not hold",
+        "fact",
+    )
+
+
 def count(name: str, meaning: str, modes: tuple[str, ...], measured: str, backends: tuple[str, ...] = ALL) -> Metric:
     forms = ("absolute", "growth", "increase", "decrease", "report")
     return Metric(name, meaning, "count", "lower", backends, modes, forms, "defer", measured, "count")

@@ -75,6 +75,7 @@ latency.p90, tail: latency.p95
 memory, vram, memory.peak, memory.max, peak_memory, rss: memory.driver_peak memory.reserved_peak memory.allocated_peak
 tps, qps, tokens_per_second, samples_per_second, speed: throughput
 determinism, reproducibility: determinism.output determinism.gradient
+use_deterministic_algorithms, forced: deterministic_algorithms determinism.output_forced determinism.gradient_forced
 error, error.abs, atol, max_abs_error: error.max_abs
 error.rel, rtol: error.max_rel
 loss: loss.final

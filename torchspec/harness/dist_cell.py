@@ -105,7 +105,7 @@ class RankCell(FreshCell):
     def finish(self) -> None:
         """What follows from all rounds, and what nothing measures."""
         self._determinism()
-        for metric in sorted(self.needs.unknown):
+        for metric in sorted({*self.needs.unknown, *self.needs.forced.values()}):
             unmeasured = Unable(f"this harness does not measure {metric}", "backend")
             self.run.unsupported(self.cell, self.run.candidate, metric, unmeasured)
 

@@ -224,7 +224,8 @@ class Driver:
         needs = [Needs(self.embedded, cell, self.candidate) for cell in open_cells]
         timed = sum(bool(one.comparisons) for one in needs)
         pairs = self.run.control_pairs + int(self.embedded.budget["min_pairs"])
-        return sum(one.processes for one in needs) + (pair_weight(timed) * pairs if timed else 0.0)
+        fresh = sum(one.processes + one.forced_processes for one in needs)
+        return fresh + (pair_weight(timed) * pairs if timed else 0.0)
 
     def _one_cell(self, cell: str) -> list[Comparison]:
         """Fresh processes of one cell; gives what is still to be timed."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .again import MORE_PROCESSES, look_again
 from .environ import usable_cores
+from .forced import forced, write_same_bits
 from .frozen_cell import CellOver, FrozenCell, Records
 from .looks import crossings, export_gates, exported_file, looks
-from .needs import FRESH_PROCESSES, MEMORY_STEPS
+from .needs import FRESH_PROCESSES, MEMORY_STEPS, SAME_BITS
 from .planted_memory import PlantedMemory
 from .run import at_once
 from .supervise import Unable, Worker, WorkerFailed
@@ -43,6 +45,7 @@ class FreshCell(FrozenCell):
                 self._both_sides(repeat, MORE_PROCESSES)
         PlantedMemory(self).take()
         self._determinism()
+        forced(self)
         for metric in sorted(self.needs.unknown):
             unmeasured = Unable(f"this harness does not measure {metric}", "backend")
             self.run.unsupported(self.cell, self.run.candidate, metric, unmeasured)
@@ -50,13 +53,20 @@ class FreshCell(FrozenCell):
     def _both_sides(self, repeat: int, of: int) -> None:
         failed: dict[str, WorkerFailed] = {}
         self.run.progress.event("doing", what=f"fresh process {repeat + 1} of {of}", side=None)
-        if self.needs.times_starting or len(usable_cores()) < 2 * self.run.embedded.threads:
-            for side in self.run.sides:
-                self._turn(side, repeat, failed)
-        else:
-            self._both_at_once(repeat, failed)
+        self.each_side(lambda side: self._turn(side, repeat, failed), alone=self.needs.times_starting)
         if failed:
             raise self._over(failed)
+
+    def each_side(self, turn: Callable[[str], None], alone: bool = False) -> None:
+        """Both sides' turns: side by side where no time is measured (memory, figures and digests do not mind) and there
+        are cores for both, otherwise the baseline's first."""
+        if alone or len(usable_cores()) < 2 * self.run.embedded.threads:
+            for side in self.run.sides:
+                turn(side)
+            return
+        problems = at_once([partial(turn, side) for side in self.run.sides])
+        for problem in sorted(problems, key=lambda one: isinstance(one, CellOver)):
+            raise problem
 
     def _look_again(self, each_s: float) -> bool:
         """Whether more processes are taken: some gate is undecided, and they fit into the time of a cell."""
@@ -78,12 +88,6 @@ class FreshCell(FrozenCell):
         finally:
             if side == "baseline":
                 self.baseline_done.set()
-
-    def _both_at_once(self, repeat: int, failed: dict[str, WorkerFailed]) -> None:
-        """Both sides side by side, where no time is measured: memory, figures and digests do not mind."""
-        problems = at_once([partial(self._turn, side, repeat, failed) for side in self.run.sides])
-        for problem in sorted(problems, key=lambda one: isinstance(one, CellOver)):
-            raise problem
 
     def _over(self, failed: dict[str, WorkerFailed]) -> CellOver:
         if "baseline" in failed:
@@ -274,21 +278,4 @@ class FreshCell(FrozenCell):
 
     def _determinism(self) -> None:
         """Facts over all fresh processes and repeats of each side."""
-        for part in ("output", "gradient"):
-            metric = f"determinism.{part}"
-            if not self.needs.wants(metric):
-                continue
-            for side in self.run.sides:
-                held = self.run.past.digests.get((self.cell, side), {})
-                processes = [repeat[part] for repeat in held.values() if part in repeat]
-                if not processes:
-                    continue
-                distinct = sorted({digest for digests in processes for digest in digests})
-                detail = {
-                    "repeats": sum(len(digests) for digests in processes),
-                    "distinct": len(distinct),
-                    "across_processes": len(processes),
-                    "distinct_within": max(len(set(digests)) for digests in processes),
-                }
-                found = {"holds": len(distinct) == 1, "error": None, **detail}
-                self.run.write(*self._fact(side, metric, found))
+        write_same_bits(self, "process.digests", {p: m for m, p in SAME_BITS.items() if self.needs.wants(m)})

@@ -16,6 +16,10 @@ KNOWN = (
     "export.candidate_to_baseline", "export.baseline_to_candidate", "export.dynamic", "export.aot_package",
     "export.onnx", "checkpoint.candidate_to_baseline", "checkpoint.baseline_to_candidate",
 )  # fmt: skip
+#: Metrics of repeats that give the same bits -> the part of a result that they are about.
+SAME_BITS = {"determinism.output": "output", "determinism.gradient": "gradient"}
+#: The same under torch.use_deterministic_algorithms(True), which takes fresh processes of its own.
+FORCED_BITS = {f"{metric}_forced": part for metric, part in SAME_BITS.items()}
 #: What a device that measures more adds to the metrics known and to those that three processes are asked for.
 MORE_KNOWN: set[str] = set()
 MORE_REPEATED: set[str] = set()
@@ -62,8 +66,14 @@ class Needs:
         )
         #: Variants whose output the candidate's own is compared with.
         self.variants = [v for v in ("beside", "eager") if v in asked or (v == "beside" and beside and errors)]
-        determinism = [gate for gate in gates if gate["metric"].startswith("determinism.")]
+        determinism = [gate for gate in gates if gate["metric"] in SAME_BITS]
         self.repeats = max((int(gate["repeats"] or USUAL_REPEATS) for gate in determinism), default=0)
+        forced = [gate for gate in gates if gate["metric"] in FORCED_BITS]
+        #: part of a result -> its metric, of the gates on bits under deterministic algorithms.
+        self.forced = {part: metric for metric, part in FORCED_BITS.items() if metric in self.metrics}
+        self.forced_processes = FRESH_PROCESSES if forced else 0
+        #: Repeats in each of these processes: two at least, so that one process says something by itself.
+        self.forced_each = max((2, *(-(-int(gate["repeats"] or USUAL_REPEATS) // FRESH_PROCESSES) for gate in forced)))
         self.memory = sorted(self.metrics & set(MEMORY))
         self.processes = FRESH_PROCESSES if determinism or self.metrics & {*REPEATED, *MORE_REPEATED} else 1
         #: Whether starting, first calls or compiling are timed, which two processes at once would disturb.
@@ -71,8 +81,8 @@ class Needs:
             self.wants(m) for m in ("import.time", "latency.first_call", "compile.time", "compile.time_warm")
         )
         #: Metrics that nothing here measures, which is said rather than passed over.
-        known = {*KNOWN, *MORE_KNOWN}
-        self.unknown = {m for m in self.metrics if m not in known and not m.startswith(("error.", "determinism."))}
+        known = {*KNOWN, *MORE_KNOWN, *SAME_BITS, *FORCED_BITS}
+        self.unknown = {m for m in self.metrics if m not in known and not m.startswith("error.")}
         self.loss_steps = USUAL_LOSS_STEPS
         #: Repeats in each process, beside the first run, so that all processes together give at least `repeats`.
         self.repeats_each = max(1, -(-self.repeats // self.processes) - 1)

@@ -10,6 +10,9 @@ from typing import Any
 
 from .measure import TAIL_SAMPLES
 
+#: Samples that hold the digests of a process's repeats: of the work as the spec freezes it, and under
+#: torch.use_deterministic_algorithms(True).
+DIGESTS = ("process.digests", "process.digests_forced")
 ENDED = ("measured", "failed", "not_run")
 #: What makes two machines one kind, whose evidence is pooled (the judge does the same). On another a run begins anew.
 HOST = ("os", "architecture", "cpu", "cores", "memory_bytes")
@@ -35,8 +38,8 @@ class Past:
         self.controls: set[tuple[str, str, str, float | None]] = set()
         self.steps: dict[tuple[str, str | None], dict[str, Any]] = {}
         self.environments: dict[str, dict[str, Any]] = {}
-        #: (cell, side) -> repeat -> part -> digests of one fresh process's results.
-        self.digests: dict[tuple[str, str], dict[int, dict[str, list[str]]]] = {}
+        #: (cell, side, one of DIGESTS) -> repeat -> part -> digests of one fresh process's results.
+        self.digests: dict[tuple[str, str, str], dict[int, dict[str, list[str]]]] = {}
         #: (cell, side) -> metric -> the figures of its fresh processes, where these are numbers.
         self.values: dict[tuple[str, str], dict[str, list[float]]] = {}
         self.last_run: str | None = None
@@ -61,8 +64,9 @@ class Past:
             if kind == "sample" and body.get("against") is None and isinstance(body.get("value"), (int, float)):
                 by_metric = self.values.setdefault((body["cell"], body["side"]), {})
                 by_metric.setdefault(body["metric"], []).append(float(body["value"]))
-            if body["metric"] == "process.digests":
-                self.digests.setdefault((body["cell"], body["side"]), {})[body["repeat"]] = body["detail"]["digests"]
+            if body["metric"] in DIGESTS:
+                held_here = self.digests.setdefault((body["cell"], body["side"], body["metric"]), {})
+                held_here[body["repeat"]] = body["detail"]["digests"]
         elif kind == "cell.done":
             self.done[str(cell)] = body
             if body["status"] not in ENDED:  # it will be tried again, from a clean slate of failures

@@ -90,6 +90,15 @@ class Bench:
         """An answer as soon as there can be one; what this process is, the driver knows from another of its side."""
         return {}
 
+    def force_determinism(self) -> dict[str, Any]:
+        """From now on this process uses deterministic algorithms, beyond what the spec freezes; the switches as they
+        then stand. Asked before any work is built: libraries read some of them once, when they start."""
+        import torch
+
+        torch.use_deterministic_algorithms(True)
+        self.device.be_deterministic()
+        return {"switches": self.device.precision()}
+
     def pin(self, cores: list[int]) -> dict[str, Any]:
         """From now on this process runs on these cores alone, where the system can do that."""
         tie_to_cores(os.getpid(), set(cores))

@@ -38,6 +38,8 @@ METRICS = {
     "task.accuracy": "accuracy",
     "determinism.output": "determinism of outputs",
     "determinism.gradient": "determinism of gradients",
+    "determinism.output_forced": "determinism of outputs, forced",
+    "determinism.gradient_forced": "determinism of gradients, forced",
     "export.roundtrip": "export round trip",
     "export.reload": "export reload",
     "checkpoint.roundtrip": "checkpoint round trip",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.recording_torch import RecordingTorch
-from torchspec.harness import graph, worker
+from torchspec.harness import forced, graph, worker
 from torchspec.harness.device_cuda import Cuda
 from torchspec.harness.device_mps import Mps
 from torchspec.harness.device_rocm import Rocm
@@ -261,3 +261,41 @@ def test_determinism_throws_the_switches_of_the_device(monkeypatch: pytest.Monke
     assert wants_determinism({"deterministic": "on"})
     assert not wants_determinism({"deterministic": "off"})
     assert not wants_determinism({})
+
+
+def test_a_forced_process_throws_the_switches_before_any_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library of matrix products reads its variable when it starts, and never again."""
+    torch = stand_in(monkeypatch, cuda="13.0")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    bench = bench_of(Cuda())
+
+    class MockWorker:
+        def ask(self, do: str, timeout_s: float, **given: Any) -> dict[str, Any]:
+            if do == "force_determinism":
+                return bench.force_determinism()
+            if do == "repeats":
+                torch.work(0)
+                return {"digests": {"output": ["one"]}}
+            if do == "open":  # building may compute already
+                torch.note(f"with {os.environ.get('CUBLAS_WORKSPACE_CONFIG')}")
+                torch.work(0)
+            return {"compiles": False}
+
+        def close(self) -> None:
+            torch.note("close")
+
+    run = SimpleNamespace(
+        timeout_s=1.0, start_timeout_s=1.0, start=lambda side, purpose: MockWorker(), frozen_file=lambda cell: Path("f")
+    )
+    cell = SimpleNamespace(
+        run=run, cell="c", needs=SimpleNamespace(forced_each=2), _seen=lambda side, opened: torch.note("seen")
+    )
+    found = forced._forced_process(cell, 0, "baseline", {"output": "determinism.output_forced"})
+    assert torch.calls == [
+        "use_deterministic_algorithms True", "with :4096:8", "step", "seen", "step", "close",
+    ]  # fmt: skip
+    assert torch.backends.cudnn.deterministic is True
+    assert found["switches"]["deterministic_algorithms"] is True
+    assert found["switches"]["cudnn_benchmark"] is False
+    assert (found["digests"], found["refused"]) == ({"output": ["one"]}, {})
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
