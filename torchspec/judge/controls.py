@@ -18,7 +18,7 @@ from torchspec.judge import samples, words
 from torchspec.judge.finding import Question, in_form
 from torchspec.judge.pairs import Timed
 from torchspec.judge.records import Evidence, Run
-from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, mean_bounds, visible_shift
+from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, NOISIER_BEYOND, mean_bounds, visible_shift
 from torchspec.judge.timing import Scale, equal_spread, scale_of, side_of, stem_of
 from torchspec.model.evidence import Record
 from torchspec.model.plan import Plan
@@ -145,7 +145,7 @@ def _control(question: Question, what: str, planted: float, recorded: Sequence[R
     shown["evidence"] += [seq for pair in found for seq in pair.seqs]
     values = scale.values(found)
     spread = equal_spread(scale, timed.pairs("same", None, stem), None) if what == "planted" else None
-    bounds = mean_bounds(values, CONFIRM_ALPHA if what == "same" else ALPHA, spread)
+    bounds = mean_bounds(values, CONFIRM_ALPHA if what == "same" else ALPHA, spread, NOISIER_BEYOND)
     estimate, low, high = in_form(question, scale.out(bounds.mean), scale.out(bounds.low), scale.out(bounds.high))
     visible = math.expm1(min(visible_shift(bounds), 700.0))
     shown |= {"estimate": estimate, "low": low, "high": high, "pairs": len(found), "visible": visible}

@@ -20,6 +20,7 @@ from torchspec.judge.samples import limit_is_wrong
 from torchspec.judge.stats import (
     ALPHA,
     CONFIRM_ALPHA,
+    NOISIER_BEYOND,
     Bounds,
     Calibration,
     mean_bounds,
@@ -279,6 +280,9 @@ def _judged(
         )
         return replace(_shown(scale, base, found, ALPHA), rule="no spread", reason=reason)
     side = side_of(found, tau, scale.upper)
+    if side != "inside":
+        far = mean_bounds(values, nominal_level(ALPHA, first, last), blend, NOISIER_BEYOND)
+        found, side = (far, "beyond") if side_of(far, tau, scale.upper) == "beyond" else (found, "crosses")
     if side == "crosses" and fresh:
         everything = [*values, *scale.values(fresh)]
         pooled = mean_bounds(everything, nominal_level(ALPHA, first, 2 * max(last, len(everything))), blend)
@@ -320,7 +324,7 @@ def _confirmed(
     first = max(2, question.first)
     last = max(question.last, len(fresh))
     values = scale.values(fresh)
-    found = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend)
+    found = mean_bounds(values, nominal_level(CONFIRM_ALPHA, first, last), blend, NOISIER_BEYOND)
     shown = _shown(scale, first_stage, found, CONFIRM_ALPHA)
     shown = replace(shown, detail=shown.detail | {"first_stage": stage})
     again = figures(question, shown)

@@ -48,18 +48,18 @@ def test_bytes_that_were_planted_must_be_seen(
     assert len(found.controls) == 1
 
 
-def test_ranks_have_no_control_of_memory_and_an_absolute_limit_needs_none() -> None:
-    for line, axes in (
-        (gate(METRIC, *GROWTH[:1], "<=", GROWTH[1]), {"ranks": 2}),
-        (gate(METRIC, "absolute", "<=", 1e9), {}),
+def test_an_absolute_limit_needs_no_control_and_a_growth_of_ranks_needs_one() -> None:
+    for line, axes, outcome in (
+        (gate(METRIC, "absolute", "<=", 1e9), {}, "pass"),
+        (gate(METRIC, "growth", "<=", 0.10), {"ranks": 2}, "inconclusive"),
     ):
         plan = plan_of([line])
         book = Book(replace(plan, cells=tuple(replace(cell, axes={**cell.axes, **axes}) for cell in plan.cells)))
         book.samples(METRIC, [100e6] * 3, [100e6] * 3, control=False)
         book.done()
         (one,) = book.judged().judgements
-        assert one.outcome == "pass"
-        assert book.judged().controls == ()
+        assert one.outcome == outcome
+        assert [control["outcome"] for control in book.judged().controls] == ([] if outcome == "pass" else ["error"])
 
 
 def test_the_control_says_what_was_planted_and_what_was_seen() -> None:

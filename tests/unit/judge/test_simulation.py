@@ -118,8 +118,8 @@ def _each(degrees: Numbers, point: Callable[[float], float]) -> Numbers:
     return np.array([point(float(one)) for one in different])[which]
 
 
-def _loudest(above: float, below: float) -> float:
-    return float(special.fdtri(above, below, 1.0 - stats.NOISIER))
+def _loudest(above: float, upper: float, below: float) -> float:
+    return float(special.fdtri(above, below, 1.0 - upper))
 
 
 class Design:
@@ -137,15 +137,16 @@ class Design:
         used = np.full(len(values), self.last)
         for n in range(self.first, self.last + 1):
             mean, own, df = values[:, :n].mean(1), values[:, :n].var(1, ddof=1), np.full(len(values), n - 1.0)
-            variance = own
-            if same is not None:
-                s2, n0 = self.pooled(same, before)
-                loudest = _each(n0, partial(_loudest, n - 1))
-                keep = own <= s2 * loudest
-                variance = np.where(keep, (n0 * s2 + (n - 1) * own) / (n0 + n - 1), own)
-                df = np.where(keep, df + n0, df)
-            reach = _each(df, lambda degrees: stats.t_point(level, degrees)) * np.sqrt(variance / n)
-            now = np.where(mean + reach <= tau, 1, np.where(mean - reach > tau, 2, 0))
+            reaches = []
+            for upper in (stats.NOISIER, stats.NOISIER_BEYOND):
+                variance, known = own, df
+                if same is not None:
+                    s2, n0 = self.pooled(same, before)
+                    keep = own <= s2 * _each(n0, partial(_loudest, n - 1, upper))
+                    variance = np.where(keep, (n0 * s2 + (n - 1) * own) / (n0 + n - 1), own)
+                    known = np.where(keep, df + n0, df)
+                reaches.append(_each(known, lambda degrees: stats.t_point(level, degrees)) * np.sqrt(variance / n))
+            now = np.where(mean + reaches[0] <= tau, 1, np.where(mean - reaches[1] > tau, 2, 0))
             fresh = (said == 0) & (now > 0)
             said[fresh], used[fresh] = now[fresh], n
         return said, used
@@ -224,8 +225,8 @@ def test_equal_versions_pass_in_three_pairs_and_are_never_called_a_failure() -> 
 def test_a_truth_at_the_limit_is_rarely_decided(same: int, noisier: float) -> None:
     found = simulated(LIMIT, same=same, noisier=noisier)
     assert found["pass"] <= 0.06
-    assert found["candidate"] <= 0.06
-    assert found["fail"] <= 0.002
+    assert found["candidate"] <= 0.12  # which only fresh pairs turn into a failure
+    assert found["fail"] <= 0.010
 
 
 @pytest.mark.parametrize(
@@ -237,8 +238,8 @@ def test_normal_noise_is_a_little_harder(same: int, noisier: float, most: float)
     own equal ones pass a truth at the limit a little more often than 6 %."""
     found = simulated(LIMIT, same=same, noisier=noisier, kind="normal")
     assert found["pass"] <= most
-    assert found["candidate"] <= most
-    assert found["fail"] <= 0.003
+    assert found["candidate"] <= 2 * most
+    assert found["fail"] <= 0.015
 
 
 def test_keeping_the_spread_of_the_equal_pairs_longer_would_be_wrong_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +260,8 @@ def test_a_calibration_never_makes_a_truth_at_the_limit_easy(pairs: int, noisier
     values, fresh, same = (noisier * draw(n) for n in (8, 8, CONTROL_PAIRS))
     found = Design().rates(LIMIT + values, LIMIT + fresh, LIMIT, same, draw(pairs))
     assert found["pass"] <= 0.045
-    assert found["candidate"] <= 0.045
+    assert found["candidate"] <= 0.08
+    assert found["fail"] <= 0.003
     equal = Design().rates(values, fresh, LIMIT, same, draw(pairs))
     if noisier <= 1.0:  # a calibration from a noisier day does not hide what can be seen today
         assert equal["pass"] >= 0.99
@@ -267,7 +269,9 @@ def test_a_calibration_never_makes_a_truth_at_the_limit_easy(pairs: int, noisier
 
 
 def test_regressions_are_caught() -> None:
-    assert simulated(math.log(1.05))["fail"] >= 0.80
+    found = simulated(math.log(1.05))
+    assert found["fail"] >= 0.97
+    assert found["pairs"] <= 6.0
     assert simulated(math.log(1.10))["fail"] >= 0.99
     assert simulated(math.log(1.10), spread=0.02)["fail"] >= 0.70
 
@@ -300,7 +304,8 @@ def test_the_design_here_says_what_the_judges_bounds_say() -> None:
         for k in range(BUDGET.min_pairs, n + 1):
             level = stats.nominal_level(stats.ALPHA, BUDGET.min_pairs, BUDGET.max_pairs)
             found = stats.mean_bounds(list(row[:k]), level, calibration)
-            now = 1 if found.high <= LIMIT else 2 if found.low > LIMIT else 0
+            far = stats.mean_bounds(list(row[:k]), level, calibration, stats.NOISIER_BEYOND)
+            now = 1 if found.high <= LIMIT else 2 if far.low > LIMIT else 0
             assert now == (one if k == n else 0)
     before = rng.normal(0.0, SPREAD, (50, 9))
     s2, df = Design.pooled(same, before)

@@ -19,7 +19,7 @@ from torchspec.model.codec import to_json
 
 def test_the_table_is_the_drivers() -> None:
     assert stats.NOMINAL == sequential.NOMINAL
-    for name in ("ALPHA", "CONFIRM_ALPHA", "NOISIER", "NOISIER_DAY", "QUIETER"):
+    for name in ("ALPHA", "CONFIRM_ALPHA", "NOISIER", "NOISIER_BEYOND", "NOISIER_DAY", "QUIETER"):
         assert getattr(stats, name) == getattr(sequential, name), name
 
 

@@ -70,8 +70,8 @@ def exactly(measured: list[float], fresh: list[float]) -> str:
 
 def test_fresh_pairs_must_confirm_at_one_percent_and_not_at_five() -> None:
     first = [0.10, 0.101, 0.099]
-    weak = [0.040, 0.046, 0.044]
-    assert exactly(weak, []) == "inconclusive"
+    weak = [0.0320, 0.0331, 0.0339]  # beyond the limit at 5 %
+    assert exactly(weak, first) == "fail"
     assert exactly(first, weak) == "inconclusive"
     assert exactly(first, [0.060, 0.061, 0.0605]) == "fail"
 
