@@ -10,6 +10,7 @@ import pytest
 from mock_workers import Bench, MockWorker, never
 
 from torchspec import ledger as tool_ledger
+from torchspec.harness.dist_cell import RankCell, RankPool
 from torchspec.harness.forced import forced, same_bits
 from torchspec.harness.fresh import FreshCell
 from torchspec.harness.progress import Estimate
@@ -170,6 +171,20 @@ def test_a_run_that_was_stopped_goes_on_where_it_stopped(work: Forced) -> None:
     before = len(work.bench.started)
     work.take()
     assert len(work.bench.started) == before
+
+
+def test_ranks_say_that_they_do_not_measure_it(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler refuses such a gate; a plan that was written otherwise is told so, and nothing is passed over."""
+    work = [("step", "fsdp2", "train", {"ranks": 2})]
+    bench = Bench(make_plan(work, [OUTPUT, GRADIENT], backends=("distributed",)), tmp_path, never, monkeypatch)
+    (cell,) = bench.embedded.cells
+    run: Any = bench.run
+    RankCell(run, cell, Estimate(run.progress, 1.0), RankPool(run)).finish()
+    lacks = {r.body["metric"]: r.body["error"] for r in tool_ledger.read(bench.path) if r.kind == "unsupported"}
+    assert lacks == {m: f"this harness does not measure {m}" for m in (OUTPUT, GRADIENT)}
+    assert bench.started == []
 
 
 def test_other_bits_in_one_process_or_between_two_do_not_hold() -> None:

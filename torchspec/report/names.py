@@ -204,6 +204,8 @@ RULES = frozenset(
         "relative limit on a baseline of zero",
     }
 )
+#: The rule of a fact that does not hold; of a gate on identical bits: the repeats could not be taken at all.
+DOES_NOT_HOLD = "does not hold"
 
 SEVERITY = ("fail", "error", "inconclusive", "not_run", "pass")
 DECISION_RANK = {"adopt": 0, "isolate": 1, "defer": 2, "rollback": 3}

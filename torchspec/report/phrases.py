@@ -11,7 +11,7 @@ from torchspec.report import numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import Figure, bound_words, figure
 from torchspec.report.language import clip, code, join, plain
-from torchspec.report.names import METERS, capital, metric_name
+from torchspec.report.names import DOES_NOT_HOLD, METERS, capital, metric_name
 
 
 def clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
@@ -22,6 +22,10 @@ def clause(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
     limit = bound_words(t, gate)
     if j.metric == "runs":
         return t.words("`{w}` does not run to its end", w=name)
+    if gate.limit.form == "identical" and j.rule == DOES_NOT_HOLD:
+        return t.words(
+            "{metric}: `{w}` does not run under deterministic algorithms", metric=metric_name(t, j.metric), w=name
+        )
     if gate.limit.form == "identical":
         return t.words(
             "{metric}: `{w}` gives different results when it is repeated", metric=metric_name(t, j.metric), w=name

@@ -11,7 +11,7 @@ from torchspec.model.verdict import Judgement
 from torchspec.report import build, numbers
 from torchspec.report.context import Context, evidence_ids, evidence_words
 from torchspec.report.language import code, join, soft
-from torchspec.report.names import RULES, SAMPLES, capital, metric_name, outcome_mark
+from torchspec.report.names import DOES_NOT_HOLD, RULES, SAMPLES, capital, metric_name, outcome_mark
 
 
 def short(ctx: Context, j: Judgement) -> str:
@@ -23,7 +23,7 @@ def short(ctx: Context, j: Judgement) -> str:
     if j.outcome == "pass" and form == "identical":
         return t.text("identical")
     if j.outcome == "fail" and form == "identical":
-        return t.text("differs")
+        return t.text("does not run") if j.rule == DOES_NOT_HOLD else t.text("differs")
     if j.outcome == "fail" and form == "holds":
         return t.text("does not hold")
     return ""

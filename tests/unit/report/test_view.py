@@ -208,6 +208,35 @@ def test_a_rollback_without_rehearsal_says_so_in_its_first_sentence(invented: Mo
     assert "largest absolute error of" in sentence
 
 
+@pytest.mark.parametrize(
+    ("language", "short", "sentence"),
+    [
+        (
+            "en",
+            "does not run",
+            "Determinism of outputs, forced: fine_tune_loss does not run under deterministic algorithms",
+        ),
+        ("es", "no se ejecuta", "no se ejecuta con algoritmos deterministas"),
+        ("pt", "não roda", "não roda com algoritmos determinísticos"),
+    ],
+)
+def test_work_that_is_refused_did_not_give_other_results(
+    invented: ModuleType, language: str, short: str, sentence: str
+) -> None:
+    plan = invented.plan()
+    gates = [replace(g, metric="determinism.output_forced") if g.id == "g-bits" else g for g in plan.gates]
+    plan = replace(plan, gates=tuple(g for g in gates if g.id in ("g-bits", "g-runs")))
+    found = [
+        replace(j, outcome="fail", rule="does not hold", contribution="defer") if j.gate == "g-bits" else j
+        for j in invented.verdict(plan).judgements
+    ]
+    memo = view(plan, invented.decided(plan, tuple(found)), **invented.arguments(language=language))
+    told = [text_of(memo.answers[0].sentence), *(text_of(reason.words) for reason in memo.reasons)]
+    assert any(sentence.lower() in one.lower() for one in told), told
+    tables = [table_words(b.table) for s in memo.sections for b in s.blocks if b.table is not None]
+    assert any(short in one for one in tables)
+
+
 def test_two_candidates_have_two_decisions(invented: ModuleType) -> None:
     plan = invented.plan()
     verdict = invented.verdict(plan)
