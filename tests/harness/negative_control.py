@@ -40,8 +40,8 @@ baseline torch "2.13.0"
 candidate torch "2.14.1"
 backend {backend} threads 1
 measure {
-  cell 8 s
-  pairs 3 to 4
+  cell 5 s
+  pairs 2 to 3
   builds 2
   rounds 6
 }

@@ -248,6 +248,7 @@ def test_a_wrong_sum_and_a_dropped_barrier_are_caught(ranks_plan, measure):
 def test_a_sleeping_rank_and_a_checkpoint_that_the_baseline_cannot_read_are_caught(ranks_plan, measure):
     limits = {f"checkpoint.{name}": HOLDS for name in ("candidate_to_baseline", "baseline_to_candidate")}
     limits["comm.wait"] = Limit("growth", "<=", 0.5, "%", "growth <= 50 %")
+    limits["memory.driver_peak"] = Limit("increase", "<=", 64e6, "MB", "increase <= 64 MB")
     plan = ranks_plan([("train", "fsdp2", "train", {**SMALL, "ranks": 2})], limits)
     found = measure(plan, [{"fault": "foreign_checkpoint"}, {"fault": "rank_sleeps", "rank": 1, "seconds": 0.3}])
     assert {metric: one.outcome for (metric, _), one in found.outcomes.items()} == {
@@ -255,7 +256,11 @@ def test_a_sleeping_rank_and_a_checkpoint_that_the_baseline_cannot_read_are_caug
         "comm.wait": "fail",
         "checkpoint.candidate_to_baseline": "fail",
         "checkpoint.baseline_to_candidate": "pass",
+        "memory.driver_peak": "pass",
     }
+    (control,) = found.of("control")  # of memory: every rank held so much more, and the meter saw it
+    assert control["bytes"] == 128_000_000
+    assert 128e6 <= control["value"] < 192e6
     waits = found.of("sample", metric="comm.wait", side="candidate")
     assert len(waits) == 3
     for wait in waits:

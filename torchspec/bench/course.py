@@ -63,7 +63,7 @@ class Options:
     peer_s: float = 30.0
     min_pairs: int = 2
     max_pairs: int = 8
-    builds: int = 6
+    builds: int = 4
     rounds: int = 10
     block_ms: float = 10.0
     seed: int = 1

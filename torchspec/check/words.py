@@ -353,7 +353,7 @@ WORDS: dict[str, tuple[Row, ...]] = {
         Row(
             "pairs", "pairs of fresh workers (2 to 8)", (Slot("count", "at least"), Slot("count", "at most", mark="to"))
         ),
-        Row("builds", "rebuilds in a pair (6)", (Slot("count", "a number"),), example="builds 6"),
+        Row("builds", "rebuilds in a pair (4)", (Slot("count", "a number"),), example="builds 6"),
         Row("rounds", "rounds in a build (10)", (Slot("count", "a number"),), example="rounds 10"),
         Row("block", "length of a block (10 ms)", (Slot("quantity", "a time"),), example="block 10 ms"),
         Row("timeout", "for one request to a worker (600 s)", (Slot("quantity", "a time"),), example="timeout 600 s"),

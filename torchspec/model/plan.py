@@ -261,7 +261,7 @@ class Budget:
     run_s: float = 3600.0
     min_pairs: int = 2
     max_pairs: int = 8
-    builds: int = 6
+    builds: int = 4
     rounds: int = 10
     block_ms: float = 10.0
     timeout_s: float = 600.0  # for one request to a worker, before it counts as hung
