@@ -14,6 +14,7 @@ from torchspec.harness.dist_cell import RankCell, RankPool
 from torchspec.harness.forced import forced, same_bits
 from torchspec.harness.fresh import FreshCell
 from torchspec.harness.progress import Estimate
+from torchspec.harness.supervise import Unable
 from torchspec.model.plan import Plan
 
 OUTPUT, GRADIENT = "determinism.output_forced", "determinism.gradient_forced"
@@ -133,7 +134,83 @@ def test_who_is_ended_twice_does_not_hold(work: Forced) -> None:
     assert found["candidate", OUTPUT] == found["candidate", GRADIENT] == (False, "the worker was killed by SIGKILL")
     details = [b["detail"] for b in work.bodies("fact") if b["side"] == "candidate"]
     assert {(d["how"], d["attempts"]) for d in details} == {("killed", 2)}
-    assert len(work.bodies("side.failed")) == 2
+    assert len(work.bodies("side.failed")) == 4, "two a part"
+
+
+def test_who_is_ended_at_the_gradient_has_given_its_output(work: Forced) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "repeats" and given["gradients"] and worker.side == "candidate":
+            worker.fail("killed", "repeats", "the worker was killed by SIGKILL")
+
+    work.fault = fault
+    work.take()
+    found = work.facts()
+    assert found["candidate", OUTPUT] == found["baseline", OUTPUT] == (True, None)
+    assert found["candidate", GRADIENT] == (False, "the worker was killed by SIGKILL")
+    outputs = [who for who, do, gradients in work.asked if do == "repeats" and not gradients]
+    assert outputs.count("candidate forced0") == 1, "what was said is not asked again"
+
+
+def test_who_is_ended_at_the_output_is_still_asked_for_the_gradient(work: Forced) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "repeats" and not given["gradients"] and worker.side == "candidate":
+            worker.fail("hung", "repeats")
+
+    work.fault = fault
+    work.take()
+    found = work.facts()
+    assert found["candidate", OUTPUT][0] is False
+    assert found["candidate", GRADIENT] == (True, None)
+
+
+def test_a_part_that_the_work_cannot_give_leaves_the_other_its_fact(work: Forced) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "repeats" and given["gradients"]:
+            raise Unable("this work has no gradients", "version")
+
+    work.fault = fault
+    work.take()
+    assert set(work.facts()) == {("baseline", OUTPUT), ("candidate", OUTPUT)}
+    lacks = {(b["side"], b["metric"]): b["error"] for b in work.bodies("unsupported")}
+    assert lacks == {(side, GRADIENT): "this work has no gradients" for side in ("baseline", "candidate")}
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_fewer_processes_than_planned_are_no_fact_unless_their_bits_differ(work: Forced, gone: int) -> None:
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        purpose = next(name for name, one in work.bench.started if one is worker)
+        if do == "hello" and worker.side == "candidate" and purpose == f"forced{gone}":
+            worker.fail("exited", "starting", "no disk")
+
+    work.fault = fault
+    work.take()
+    assert {side for side, _ in work.facts()} == {"baseline"}
+    assert {(b["side"], b["metric"]) for b in work.bodies("unsupported")} == {
+        ("candidate", OUTPUT), ("candidate", GRADIENT),
+    }  # fmt: skip
+
+
+def test_bits_that_differ_are_a_fact_of_however_few_processes(work: Forced) -> None:
+    work.bench.answers["repeats"] = {"digests": {"output": ["o", "p"], "gradient": ["g", "g"]}}
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        purpose = next(name for name, one in work.bench.started if one is worker)
+        if do == "hello" and purpose == "forced1":
+            worker.fail("exited", "starting", "no disk")
+
+    work.fault = fault
+    work.take()
+    assert work.facts() == {("baseline", OUTPUT): (False, None), ("candidate", OUTPUT): (False, None)}
+
+
+def test_no_process_starts_when_the_time_of_the_run_is_spent(work: Forced, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(work.bench.run), "out_of_time", lambda run: True)
+    work.take()
+    assert work.bench.started == []
+    assert work.facts() == {}
+    spent = {"the time for the whole run was spent before it"}
+    assert {b["error"] for b in work.bodies("unsupported")} == spent
+    assert len(work.bodies("unsupported")) == 4
 
 
 def test_a_process_that_does_not_start_says_nothing_about_the_work(work: Forced) -> None:

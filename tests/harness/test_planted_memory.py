@@ -11,6 +11,7 @@ import pytest
 from mock_workers import BUDGET, WORK, Bench, MockWorker, never
 
 from torchspec import ledger as tool_ledger
+from torchspec.harness import dist_cells
 from torchspec.harness.fresh import FreshCell
 from torchspec.harness.planted_memory import LEAST_BYTES, PlantedMemory, planted_bytes
 from torchspec.harness.progress import Estimate
@@ -90,3 +91,29 @@ def test_no_time_is_said(bench: Callable[..., Any], monkeypatch: pytest.MonkeyPa
     PlantedMemory(cell).take()
     assert made.started == []
     assert {one["error"] for one in controls(made)} == {"the time for the whole run was spent before it"}
+
+
+def test_ranks_take_it_behind_all_figures_of_the_round_that_is_not_timed(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only the baseline's job is asked must come before no figure of another cell and before no timed pair."""
+    work = [("one", "fsdp2", "train", {"ranks": 2}), ("two", "ddp", "train", {"ranks": 2})]
+    made = Bench(make_plan(work, [DRIVER], backends=("distributed",), budget=BUDGET), tmp_path, never, monkeypatch)
+    log: list[str] = []
+
+    def name(cell: Any) -> str:
+        return str(made.embedded.cells[cell.cell]["workload"])
+
+    monkeypatch.setattr(made.run, "rank_counts", lambda cells: [2], raising=False)
+    monkeypatch.setattr(dist_cells.RankCell, "round", lambda self, repeat: log.append(f"round {name(self)}"))
+    monkeypatch.setattr(dist_cells.CheckpointFacts, "all", lambda self: log.append(f"checkpoints {name(self.cell)}"))
+    monkeypatch.setattr(dist_cells.RankPlantedMemory, "take", lambda self: log.append(f"planted {name(self.cell)}"))
+    monkeypatch.setattr(dist_cells.Pairs, "early", lambda self: log.append("pair"))
+    monkeypatch.setattr(dist_cells.RankPool, "begin", lambda self, label, counts: log.append(label))
+    monkeypatch.setattr(dist_cells.RankPool, "end", lambda self: log.append("end"))
+    run: Any = made.run
+    cells = dist_cells.RankCells(run, list(made.embedded.cells), Estimate(run.progress, 1.0))
+    cells._round(0)
+    cells._round(1)
+    first = ["round one", "checkpoints one", "round two", "checkpoints two", "planted one", "planted two"]
+    assert log == ["round0", *first, "end", "round1", "round one", "round two", "pair", "end"]

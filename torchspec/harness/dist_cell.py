@@ -64,7 +64,7 @@ class RankPool:
 
 
 class RankPlantedMemory(PlantedMemory):
-    """In the round's job of the baseline, as the plain figures are: every rank plants as much."""
+    """In a round's job of the baseline, as the plain figures are: every rank plants as much."""
 
     cell: RankCell
 
@@ -96,11 +96,6 @@ class RankCell(FreshCell):
         self.estimate.done(1.0)
         if failed:
             raise self._over(failed)
-
-    def control(self, repeat: int) -> None:
-        """Behind the last round, in the baseline's job that gave it: the control of the memory gates."""
-        if repeat == self.needs.processes - 1:
-            RankPlantedMemory(self).take()
 
     def finish(self) -> None:
         """What follows from all rounds, and what nothing measures."""

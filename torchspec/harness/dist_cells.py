@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .dist_cell import RankCell, RankPool
+from .dist_cell import RankCell, RankPlantedMemory, RankPool
 from .dist_checks import CheckpointFacts
 from .dist_fault_trials import FaultTrials
 from .dist_trials import RecoveryTrials
@@ -81,14 +81,18 @@ class RankCells:
 
             def turn(cell: RankCell = cell) -> None:
                 cell.round(repeat)
-                cell.control(repeat)
                 if repeat == 0:
                     CheckpointFacts(cell).all()
 
             self._act(cell, turn)
         self.pairs.timed = [one for one in self.pairs.timed if one.cell in self.open]
-        if repeat:  # in the first round the two sides are not asked the same: errors, checkpoints
+        # In the first round the two sides are not asked the same (errors, checkpoints, the control of memory): it is
+        # not timed, and what only the baseline is asked comes behind the figures of all cells.
+        if repeat:
             self.pairs.early()
+        else:
+            for cell in [one for one in due if one.cell in self.open]:
+                self._act(cell, RankPlantedMemory(cell).take)
         self.pool.end()
 
     def _act(self, cell: RankCell, act: Callable[[], None]) -> None:

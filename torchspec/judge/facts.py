@@ -43,6 +43,10 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
     if not holds and there is False:
         reason = f"{_on_both(identical, under, refused, _refusal(base))}: the limit is wrong, not the candidate"
         return replace(shown, rule="baseline fails too", reason=reason)
+    if not holds and there is None and under:
+        said = f"it does not run{under} ({refused})" if refused is not None else _says(True, False) + under
+        reason = f"{said}, and how the baseline does there is not known"
+        return replace(shown, rule="baseline unknown", reason=reason)
     if not holds and refused is not None:
         beside = ", while the baseline's repeats are identical there" if there else ""
         reason = f"it does not run{under}{beside}: {refused}"

@@ -279,9 +279,9 @@ def _judged(
             "the clock is too coarse for this work, or the times are not measured"
         )
         return replace(_shown(scale, base, found, ALPHA), rule="no spread", reason=reason)
+    far = mean_bounds(values, nominal_level(ALPHA, first, last), blend, NOISIER_BEYOND)
     side = side_of(found, tau, scale.upper)
     if side != "inside":
-        far = mean_bounds(values, nominal_level(ALPHA, first, last), blend, NOISIER_BEYOND)
         found, side = (far, "beyond") if side_of(far, tau, scale.upper) == "beyond" else (found, "crosses")
     if side == "crosses" and fresh:
         everything = [*values, *scale.values(fresh)]
@@ -303,7 +303,7 @@ def _judged(
             reason=f"{text}: inside the limit ({question.says}){says}",
         )
     if side == "crosses":
-        more = pairs_needed(found, tau, first)
+        more = pairs_needed(far if (far.mean > tau) is scale.upper else found, tau, first)
         tell = f"about {more} pairs would tell" if more else "more than a thousand pairs would be needed to tell"
         reason = f"{text}: the interval crosses the limit ({question.says}); {tell}"
         return replace(
@@ -329,7 +329,8 @@ def _confirmed(
     shown = replace(shown, detail=shown.detail | {"first_stage": stage})
     again = figures(question, shown)
     if found.spread > 0 and side_of(found, tau, scale.upper) == "beyond":
-        p = found.p_beyond(tau) if scale.upper else replace(found, mean=-found.mean).p_beyond(-tau)
+        careful = mean_bounds(values, found.level, blend)
+        p = careful.p_beyond(tau) if scale.upper else replace(careful, mean=-careful.mean).p_beyond(-tau)
         bound = "lower bound above limit" if scale.upper else "upper bound below limit"
         reason = f"{again}: beyond the limit ({question.says}), and fresh pairs confirm it"
         return replace(shown, outcome="fail", rule=f"{bound}, confirmed on fresh pairs", reason=reason, p=p)

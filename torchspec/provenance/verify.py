@@ -212,17 +212,14 @@ def _checks(
     yield check("same signer", parts.signer_problem(opened), "one key signed the PDF and the envelope")
     if rejudge is not None:
         good = "judging the ledger anew gives the verdict that was sealed"
-        yield check("rejudged", parts.rejudge_problem(opened, rejudge), good)
+        yield check("rejudged", _by_another(opened, parts.rejudge_problem(opened, rejudge), "judged"), good)
     if rerender is not None:
         own = any(name.startswith("templates/") for name in opened.statement.subjects)
         how = " with the team's own templates, which are in the folder," if own else ""
         good = f"rendering the verdict anew{how} gives the memo that was sealed"
         drawn, problem = parts.drawn_anew(opened, rerender)
         problem, note = (problem, "") if problem else parts.rerender_problem(opened, drawn)
-        good, tool = good + note, opened.statement.predicate["tool"]
-        if problem and tool != f"torchspec {__version__}":
-            problem += f" (it was rendered by {tool}, this is torchspec {__version__}: compare with that one)"
-        yield check("rerendered", problem, good)
+        yield check("rerendered", _by_another(opened, problem, "rendered"), good + note)
     known = verify_signers.author(opened, files)
     if known is not None:
         yield Check("signer", known.known, known.words, "trusted")
@@ -233,6 +230,15 @@ def _checks(
         yield Check(_numbered("sigstore signature", seen), looked.known, looked.words, "sigstore")
     for name, ok, reason in verify_registered.checks(opened, repo):
         yield Check(name, ok, reason, "registered")
+
+
+def _by_another(opened: Opened, problem: str | None, did: str) -> str | None:
+    """A problem, with the version that `did` (judged, rendered) this where it is not this one: rules get better."""
+    assert opened.statement is not None
+    tool = opened.statement.predicate["tool"]
+    if problem is None or tool == f"torchspec {__version__}":
+        return problem
+    return f"{problem} (it was {did} by {tool}, this is torchspec {__version__}: compare with that one)"
 
 
 def _numbered(name: str, seen: keyless.Seen) -> str:

@@ -185,6 +185,7 @@ RULES = frozenset(
         "no evidence",
         "baseline fails too",
         "baseline is not a number",
+        "baseline unknown",
         "NaN",
         "NaN never passes",
         "NaN on both sides",

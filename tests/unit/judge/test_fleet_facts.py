@@ -218,5 +218,5 @@ def test_the_expected_number_of_wrong_verdicts() -> None:
     exact = Finding("pass", "exact", "")
     told = multiplicity.expected([timed] * 40 + [once] * 10 + [exact] * 5)
     assert told["weighed"] == 50
-    assert told["false_passes"] == pytest.approx(2.5)
-    assert told["false_failures"] == pytest.approx(40 * 0.0005 + 10 * 0.05)
+    assert told["false_passes"] == pytest.approx(40 * 0.07 + 10 * 0.05)
+    assert told["false_failures"] == pytest.approx(40 * 0.014 + 10 * 0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,9 +36,52 @@ def test_bounds_agree_with_the_drivers(seed: int) -> None:
     values = list(rng.standard_t(3, int(rng.integers(2, 12))) * 0.01)
     level = float(rng.choice([0.05, 0.0159, 0.0025]))
     calibration = stats.Calibration(0.01, int(rng.integers(1, 9))) if seed % 2 else None
-    found = stats.mean_bounds(values, level, calibration)
-    theirs = sequential.bounds(values, level, *((calibration.s0, calibration.n0) if calibration else (None, 0)))
-    assert (found.mean, found.low, found.high) == pytest.approx(theirs, rel=1e-9)
+    known = (calibration.s0, calibration.n0) if calibration else (None, 0)
+    for above in (stats.NOISIER, stats.NOISIER_BEYOND):
+        found = stats.mean_bounds(values, level, calibration, above)
+        theirs = sequential.bounds(values, level, *known, above)
+        assert (found.mean, found.low, found.high) == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize("direction", ["growth", "drop"])
+@pytest.mark.parametrize(
+    ("first", "fresh", "outcome", "rule"),
+    [
+        # Two pairs, 1.4 times as noisy as the equal ones (F 2.0: between its 5 and its 50 % point).
+        ((0.050, 0.058), (0.050, 0.058), "fail", "confirmed on fresh pairs"),
+        ((0.050, 0.058), (0.030, 0.038), "inconclusive", "not confirmed on fresh pairs"),
+        ((0.004, 0.012), (), "inconclusive", "interval crosses limit"),  # what may pass does without the other spread
+        ((0.040, 0.068), (), "inconclusive", "interval crosses limit"),  # too noisy for either (F 24)
+    ],
+)
+def test_what_is_beyond_keeps_the_spread_of_equal_pairs_in_judge_and_driver(  # type: ignore[no-untyped-def]
+    direction: str, first, fresh, outcome: str, rule: str
+) -> None:
+    line = gate("latency.p50" if direction == "growth" else "throughput", direction, "<=", 0.03)
+    sign = 1.0 if direction == "growth" else -math.log(0.97) / math.log(1.03)  # as far beyond on either scale
+    made = book(line)
+    for stage, logs in (("measure", first), ("confirm", fresh)):
+        made.pairs([sign * log for log in logs], stage=stage, noise=0.0, items=8)
+    known = stats.Calibration(0.004 * sign, 8)
+    question = replace(_question(line), first=2)
+    found = timing.find(question, pairing.Timed(made.records_of("timing")), known)
+    assert found is not None
+    assert (found.outcome, found.rule.split(", ")[-1]) == (outcome, rule)
+    limit = to_json(line)["limit"]
+    held = [[b["rounds"] for r in made.records if (b := r.body).get("stage") == s] for s in ("measure", "confirm")]
+    shape = {"min_pairs": 2, "max_pairs": 8, "s0": known.s0, "n0": known.n0}
+
+    def series(bodies):  # type: ignore[no-untyped-def]
+        pairs = [bodies[i : i + 2] for i in range(0, len(bodies), 2)]  # two builds a pair
+        return sequential.series(line.metric, limit, pairs, 8)
+
+    said = sequential.decide(*series(held[0]), **shape)
+    if rule == "interval crosses limit":
+        assert said == "continue"
+        return
+    assert said == "fail-candidate"
+    again = sequential.confirm(*series(held[1]), **shape)
+    assert (again == "confirmed") is (outcome == "fail")
 
 
 LINES = [

@@ -166,6 +166,7 @@ def test_rejudging(project: Project, memo: Path) -> None:
     report = verify(memo, rejudge=other)
     assert report.first_failure is not None
     assert report.first_failure.name == "rejudged"
+    assert "judged by 0.1.0, this is torchspec" in report.first_failure.reason  # another version has other rules
 
 
 def test_rerendering(memo: Path) -> None:
