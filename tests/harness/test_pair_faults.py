@@ -21,6 +21,7 @@ from mock_workers import BUDGET, WORK, Bench, Fault, MockWorker, never
 
 from torchspec import ledger as tool_ledger
 from torchspec.harness.run import core_use, foreign_share
+from torchspec.harness.supervise import WorkerFailed
 from torchspec.model.plan import Limit, Plan
 
 
@@ -73,6 +74,63 @@ def test_a_side_that_fails_once_in_a_build_loses_no_whole_round(
     broken = [b for b in made.timings() if b["cell"] == first and b["stage"] == "measure" and len(b["rounds"]) < 4]
     assert [(b["pair"], b["build"], len(b["rounds"])) for b in broken] == [(0, 1, 2)]
     assert len(made.kept(second)) == 3 * 3 * 4 * 2  # the other cell in the pair went on in fresh workers
+
+
+def test_a_pair_that_was_cut_short_is_taken_again(bench: Callable[..., Bench]) -> None:
+    """By a side that dies in its second build; two whole pairs and that one are not three."""
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        measuring = worker.cell == first and made.run.past.timings.get((first, "baseline", "measure", None))
+        third = worker.asked["block"] == 4 + 3  # the third round of the second build
+        if do == "block" and worker.side == "candidate" and measuring and third and not failed:
+            failed.append(do)
+            worker.fail("killed", do)
+
+    failed: list[str] = []
+    made = bench(fault)
+    first, _ = made.embedded.cells
+    made.go()
+    unlike(made)
+    taken = Counter(b["pair"] for b in made.timings() if b["cell"] == first and b["stage"] == "measure")
+    assert taken == {0: 2, 1: 3, 2: 3, 3: 3}
+    assert len(made.run.past.pairs(first, "baseline", "measure")) == 3
+    assert {tuple(b["of"].values()) for b in made.timings()} == {(3, 4)}
+
+
+def test_what_one_cell_does_to_the_worker_is_not_held_against_the_next(bench: Callable[..., Bench]) -> None:
+    """The first cell leaks, and the system kills the candidate's worker while the second is opened in it."""
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        leaked = worker.asked["open"] == 2 and worker.cell == second
+        if do == "open" and worker.side == "candidate" and leaked:
+            worker.fail("killed", do, "the worker was killed by SIGKILL")
+
+    made = bench(fault)
+    first, second = made.embedded.cells
+    assert made.go() == {first: None, second: None}
+    assert len(made.run.past.failures[second, "candidate"]) == 1
+    for cell in (first, second):
+        assert len(made.run.past.pairs(cell, "baseline", "measure")) == 3
+
+
+def test_a_failure_at_something_else_is_not_the_first_of_two(bench: Callable[..., Bench]) -> None:
+    """A stray kill at one fact's question, and one at a block: neither is a worker that fails repeatably."""
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "block" and worker.side == "candidate" and worker.cell == first and not failed:
+            failed.append(do)
+            worker.fail("killed", do)
+
+    failed: list[str] = []
+    made = bench(fault)
+    first, second = made.embedded.cells
+    stray = WorkerFailed("killed", "checkpoint.read", "gone", None, "SIGKILL")
+    assert made.run.side_failed(first, stray, "candidate", True, "question") == 1
+    assert made.run.side_failed(first, stray, "candidate", True) == 1
+    assert made.go() == {first: None, second: None}
+    assert [(f["at"], f["attempt"]) for f in made.run.past.failures[first, "candidate"]] == [
+        ("question", 0), ("figures", 0), ("timing", 0),
+    ]  # fmt: skip
 
 
 def test_a_build_that_leaks_until_it_is_killed_ends_its_own_cell_only(bench: Callable[..., Bench]) -> None:

@@ -18,9 +18,11 @@ import json, os, signal, struct, subprocess, sys, time
 told = json.loads(sys.argv[2])
 def receive():
     length, = struct.unpack(">I", os.read(told["commands"], 4))
-    return json.loads(os.read(told["commands"], length))
+    global asked
+    asked = json.loads(os.read(told["commands"], length))
+    return asked
 def send(value):
-    data = json.dumps(value).encode()
+    data = json.dumps({"request": asked["request"], **value}).encode()
     os.write(told["replies"], struct.pack(">I", len(data)) + data)
 """
 
@@ -63,7 +65,30 @@ print("\\x00\\x00\\x00\\x05hello", flush=True)
 os.write(1, os.urandom(100_000)); os.write(2, b"noise")
 asked = receive(); send({"ok": True, "asked": asked})
 """)
-    assert worker.ask("step", 20, count=3) == {"asked": {"do": "step", "count": 3}}
+    assert worker.ask("step", 20, count=3) == {"asked": {"do": "step", "request": 1, "count": 3}}
+
+
+@pytest.mark.parametrize("code", [
+    "receive(); send({'ok': True}); send({'ok': True, 'ns': [9]}); receive(); send({'ok': True, 'ns': [1]})",
+    "receive(); send({'ok': True}); receive(); send({'ok': True, 'request': None})",
+    "receive(); send({'ok': True}); receive(); send({'ok': True, 'request': 1})",
+])  # fmt: skip
+def test_an_answer_to_another_question_is_no_answer(start: Callable[[str], Worker], code: str) -> None:
+    worker = start(code)
+    assert worker.ask("first", 20) == {}
+    found = failure(worker)
+    assert (found.how, found.error) == ("exited", "the worker sent an answer to another question")
+    assert worker.ended
+
+
+def test_an_answer_that_lacks_what_was_asked_for_is_no_answer(start: Callable[[str], Worker]) -> None:
+    worker = start("receive(); send({'ok': True}); time.sleep(60)")
+    answer = worker.ask("block", 20)
+    with pytest.raises(WorkerFailed) as caught:
+        answer["ns"]
+    assert (caught.value.how, caught.value.doing) == ("exited", "block")
+    assert "it lacks ns" in caught.value.error
+    assert worker.ended
 
 
 @pytest.mark.parametrize(
@@ -77,6 +102,13 @@ asked = receive(); send({"ok": True, "asked": asked})
         ("receive(); os.write(told['replies'], b'garbage that is no frame')", "exited", None, None, "no answer"),
         (
             "receive(); os.write(told['replies'], b'\\0\\0\\0\\4nope'); time.sleep(60)",
+            "exited",
+            None,
+            None,
+            "no answer",
+        ),
+        (
+            "receive(); b = b'[' * 50000; os.write(told['replies'], struct.pack('>I', len(b)) + b); time.sleep(60)",
             "exited",
             None,
             None,

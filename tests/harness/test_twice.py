@@ -40,7 +40,8 @@ class MockRun:
         self.lacks: list[tuple[str, str, str]] = []
         self.scratch = folder
 
-    def side_failed(self, cell: str, failure: WorkerFailed, side: str, other_ran: bool) -> int:
+    def side_failed(self, cell: str, failure: WorkerFailed, side: str, other_ran: bool, at: str) -> int:
+        assert at == "question", "no attempt at a fact counts against figures or timing"
         self.failed.append((side, failure.how))
         return len(self.failed)
 

@@ -47,7 +47,7 @@ class Controls(PairTimer):
         sides: Sides | None = None
         try:
             ahead = self._after_control(active)
-            for one in sorted(active, key=lambda one: not one.tail):
+            for one in sorted(active, key=lambda one: one.place):
                 sides = self._ready(sides, "baseline", "baseline", "control", one)
                 if sides is not None and ahead is not None and not one.tail:
                     self.spares.prepare(ahead, sides.cores)
@@ -114,7 +114,8 @@ class Controls(PairTimer):
         preempted = {"a": 0, "b": 0}
         same: list[Any] = []
         planted: dict[float, list[Any]] = {plant: [] for plant in plants}
-        for _ in range(one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS):
+        of = one.rounds if one.rounds > FEWEST_ROUNDS else FEWEST_CONTROL_ROUNDS
+        for _ in range(of):
             turns: list[list[float]] = [[], [0.0, *plants]] if plants else [[]]
             self.random.shuffle(turns)
             for asked in turns:
@@ -124,9 +125,9 @@ class Controls(PairTimer):
                     same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})
                 for plant, times in zip(asked[1:], taken["b"][1:], strict=True):
                     planted[plant].append({"order": order, "a_ns": taken["a"][0], "b_ns": times})
-        self._record(one, "same", pair, build, sides.names, same, preempted, None)
+        self._record(one, "same", pair, build, sides.names, same, preempted, None, of)
         for plant, rounds in planted.items():
-            self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant)
+            self._record(one, "planted", pair, build, sides.names, rounds, preempted, plant, of)
 
     def _conclude_control(self, one: Timed) -> None:
         """Writes what the judge needs to hold the controls, and keeps the spread between equal pairs."""

@@ -35,6 +35,8 @@ class Device:
     torch_name = "cpu"
     #: What `sample` reads: the host's clock after synchronising, or the device's own events.
     clock = "perf_counter_ns"
+    #: Whether `memory` reads what all processes on the device hold together: then the two sides are asked in turn.
+    shared_meter = False
     #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, and what
     #: measures its cells before they are timed.
     run_type: Any = None

@@ -165,7 +165,8 @@ class SideFaults:
         self.failed[self.at] += 1
         if not told:
             cell = next(cell for cell, metric in self.todo if self.at in (metric, None))
-            self.run.side_failed(cell.cell, shown, self.side, any(one != self.side for one in cell.ran))
+            ran = any(one != self.side for one in cell.ran)
+            self.run.side_failed(cell.cell, shown, self.side, ran, "question")
             if self.failed[self.at] < ATTEMPTS:
                 return
         if self.at is None:

@@ -91,7 +91,8 @@ class RecoveryTrials:
                 found = fact_of_failure(failure, attempt)
                 if failure.how == "raised":
                     break
-                self.run.side_failed(self.cell.cell, failure, side, any(one != side for one in self.cell.ran))
+                ran = any(one != side for one in self.cell.ran)
+                self.run.side_failed(self.cell.cell, failure, side, ran, "question")
                 if attempt < ATTEMPTS:
                     purpose = f"recovery{repeat}again"
                     worker = started_together(self.run, [side], purpose, self.cell.count, restarts=1)[side]

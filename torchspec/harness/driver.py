@@ -73,7 +73,7 @@ class Driver:
         make = self.device.run_type or Run
         self.run: Run = make(embedded, ledger, past, folder, harness, candidate, pythons, progress)
         embedded.data_slices(self.run.team, context.get("data"))
-        self.run.clock = self.device.clock
+        self.run.clock, self.run.shared_meter = self.device.clock, self.device.shared_meter
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:
         unknown = [name for name in only if name not in self.embedded.cells]
@@ -110,6 +110,9 @@ class Driver:
         except OSError as problem:
             status, reason, code = "failed", f"{problem.strerror}: {Path(str(problem.filename or '')).name}", 3
             print(f"error: the evidence folder cannot be written: {reason}", file=sys.stderr)
+        except Exception as bug:
+            status, reason, code = "failed", f"{type(bug).__name__}: {bug}", 3
+            raise
         finally:
             for name in ("SIGTERM", "SIGHUP", "SIGINT"):
                 if hasattr(signal, name):
@@ -252,10 +255,10 @@ class Driver:
         finally:
             self.run.pairs_s += time.monotonic() - begin
         for cell, problem in ended.items():
-            failures = self.run.past.failures
+            past = self.run.past
             if problem is None:
                 self.run.cell_done(cell, "measured", None)
-            elif len(failures.get((cell, self.candidate), [])) >= 2 and not failures.get((cell, "baseline")):
+            elif past.failed(cell, self.candidate, "timing") >= 2 and not past.failures.get((cell, "baseline")):
                 self.run.cell_done(cell, "failed", problem)
             else:
                 self.run.cell_done(cell, "error", problem)

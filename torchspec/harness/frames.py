@@ -66,7 +66,7 @@ def receive_frame(fd: int, timeout_s: float | None = None) -> dict[str, Any]:
         raise FrameError(f"a frame of {length} bytes was announced; the longest allowed has {LONGEST_FRAME}")
     try:
         message = json.loads(_receive_exactly(fd, length, deadline))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FrameError("a frame is not JSON") from error
     if not isinstance(message, dict):
         raise FrameError("a frame is not a JSON object")

@@ -53,7 +53,8 @@ class FreshCell(FrozenCell):
     def _both_sides(self, repeat: int, of: int) -> None:
         failed: dict[str, WorkerFailed] = {}
         self.run.progress.event("doing", what=f"fresh process {repeat + 1} of {of}", side=None)
-        self.each_side(lambda side: self._turn(side, repeat, failed), alone=self.needs.times_starting)
+        alone = self.needs.times_starting or (self.run.shared_meter and bool(self.needs.memory))
+        self.each_side(lambda side: self._turn(side, repeat, failed), alone=alone)
         if failed:
             raise self._over(failed)
 

@@ -125,7 +125,7 @@ class Pairs(Controls):
         sides: Sides | None = None
         try:
             ahead = (a, b) if any(self._surely_more(one, stage) for one in members) else None
-            for one in sorted(members, key=lambda one: not one.tail):
+            for one in sorted(members, key=lambda one: one.place):
                 sides = self._ready(sides, a, b, stage, one)
                 if sides is None:
                     continue

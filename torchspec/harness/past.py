@@ -75,6 +75,7 @@ class Past:
             self.frozen[str(cell)] = body
         elif kind == "timing":
             held = {"a_b": body["rounds"], "seq": seq, "items": body["items"], "bus_bytes": body.get("bus_bytes")}
+            held["of"] = body.get("of")
             self.timings.setdefault(timing_key(body), {}).setdefault(body["pair"], []).append(held)
         elif kind == "side.failed":
             self.failures.setdefault((cell, body["side"]), []).append(body)
@@ -85,6 +86,10 @@ class Past:
             self.steps[body["step"], cell] = body
         elif kind == "side.environment":
             self.environments[body["side"]] = body
+
+    def failed(self, cell: str | None, side: str, at: str) -> int:
+        """How often a side has failed in a cell at the same thing: what else went wrong is not held against it."""
+        return sum(body.get("at") == at for body in self.failures.get((cell, side), []))
 
     def ended(self, cell: str) -> bool:
         """Whether a cell has an ending that stands."""
@@ -98,14 +103,14 @@ class Past:
     def pairs(
         self, cell: str, against: str, stage: str, planted: float | None = None, metric: str = ""
     ) -> list[list[Any]]:
-        """The pairs of one comparison as `sequential.series` takes them: pairs of builds of rounds.
+        """The whole pairs of one comparison as `sequential.series` takes them: pairs of builds of rounds.
 
-        For a `metric` of the tail, those that have the fewest samples that tell anything of it: what a side that died
-        in the middle of a pair leaves behind is a pair for the centre, and none for the tail.
+        One that was cut short, by a side that died or a run that was killed, is no pair: another is taken in its place.
+        For a `metric` of the tail, those that have the fewest samples that tell anything of it.
         """
         held = self.timings.get((cell, against, stage, planted), {})
         _, fewest = TAIL_SAMPLES.get(metric[-3:], (0, 0))
-        found = [[build["a_b"] for build in held[pair]] for pair in sorted(held)]
+        found = [[build["a_b"] for build in held[pair]] for pair in sorted(held) if _whole(held[pair])]
         return [builds for builds in found if not fewest or _samples(builds) >= fewest]
 
     def next_pair(self, cell: str, against: str, stage: str, planted: float | None = None) -> int:
@@ -115,6 +120,14 @@ class Past:
         """The record numbers of a comparison's timings."""
         held = self.timings.get((cell, against, stage, planted), {})
         return sorted(build["seq"] for builds in held.values() for build in builds)
+
+
+def _whole(builds: list[dict[str, Any]]) -> bool:
+    """Whether a pair has as many builds and rounds as were meant."""
+    meant = builds[0]["of"]
+    return meant is None or (
+        len(builds) >= meant["builds"] and all(len(build["a_b"]) >= meant["rounds"] for build in builds)
+    )
 
 
 def _samples(builds: list[Any]) -> int:

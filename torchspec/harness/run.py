@@ -41,7 +41,7 @@ class Run:
         self.timed_ns = 0.0
         self.pairs_s = 0.0  # spent on pairs of workers, their starts and warm-ups included
         self.compiling_s = 0.0  # of these, spent in torch.compile
-        self.clock = "perf_counter_ns"
+        self.clock, self.shared_meter = "perf_counter_ns", False
         self.logs = folder / "logs" / self.run
         self.scratch = folder / "scratch" / self.run
         self.outputs = folder / "outputs"
@@ -171,14 +171,18 @@ class Run:
                 self.write(kind, body, sync=False)
             self.ledger.sync()
 
-    def side_failed(self, cell: str | None, failure: WorkerFailed, side: str, other_side_ran: bool) -> int:
-        """Records a failure; gives how often this side has now failed in this cell."""
-        attempt = len(self.past.failures.get((cell, side), []))
+    def side_failed(
+        self, cell: str | None, failure: WorkerFailed, side: str, other_side_ran: bool, at: str = "figures"
+    ) -> int:
+        """Records a failure; gives how often this side has now failed in this cell at the same thing: `at` is figures
+        (a fresh process), timing, or question (what is asked for one fact, and has its own two attempts)."""
+        attempt = self.past.failed(cell, side, at)
         body = {
             "cell": cell,
             "candidate": self.candidate,
             "side": side,
             **child_failed(failure),
+            "at": at,
             "attempt": attempt,
             "other_side_ran": other_side_ran,
         }

@@ -51,6 +51,7 @@ class Timed:
         self.tail = any(gate["metric"].endswith(("p95", "p99")) for gate in comparison.gates)
         self.spent_s = 0.0
         self.over: str | None = None  # why it ended without being measured
+        self.failures = 0  # of workers that were at it
         self.unsupported = False  # the other path does not exist here; the cell itself is none the worse
         self.calls = self.samples = 0
         self.padding = 0
@@ -59,6 +60,12 @@ class Timed:
         self.operation_bytes = 0.0  # of a collective: its size by the usual formula
         self.builds = self.rounds = 0
         self.spreads: dict[str, tuple[float, int]] = {}  # metric -> (standard deviation between equal pairs, n)
+
+    @property
+    def place(self) -> tuple[bool, bool]:
+        """Where it stands in a pair. One at which a worker failed comes first, so that what another cell did to the
+        worker is not held against it twice; then those with a tail."""
+        return not self.failures, not self.tail
 
     def spread_for(self, gate: dict[str, Any]) -> tuple[float | None, int]:
         """The spread between equal pairs that a gate's figures may be held against: that of ratios, for a limit on

@@ -57,6 +57,18 @@ def log_tail(path: Path) -> dict[str, Any]:
         return {"file": path.name, "sha256": None, "tail": ""}
 
 
+class Answer(dict[str, Any]):
+    """What a worker answered. One that lacks what it was asked for is no answer, and its worker has failed."""
+
+    def __init__(self, reply: dict[str, Any], worker: Worker) -> None:
+        super().__init__(reply)
+        self._worker = worker
+
+    def __missing__(self, name: str) -> Any:
+        self._worker.kill()
+        raise self._worker._failed("exited", f"the worker sent what is no answer (it lacks {name})")
+
+
 class Worker:
     """One worker process of one side."""
 
@@ -74,6 +86,7 @@ class Worker:
         self.cache = Path(env["TORCHINDUCTOR_CACHE_DIR"]).parent
         self.doing = "starting"
         self.ended = False
+        self._requests = 0
         command_read, self._commands = os.pipe()
         self._replies, reply_write = os.pipe()
         told = {**arguments, "commands": command_read, "replies": reply_write, "parent": os.getpid(), "side": side}
@@ -106,8 +119,9 @@ class Worker:
     def send(self, do: str, **arguments: Any) -> None:
         """Asks without waiting. `receive` gives the answer."""
         self.doing = do
+        self._requests += 1
         with contextlib.suppress(PipeClosed):  # `receive` finds out why
-            send_frame(self._commands, {"do": do, **arguments})
+            send_frame(self._commands, {"do": do, "request": self._requests, **arguments})
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
         """The answer to the last `send`. Raises WorkerFailed or Unable."""
@@ -120,8 +134,11 @@ class Worker:
             raise self._failed("exited", f"the worker sent what is no answer ({garbage})") from garbage
         except (PipeClosed, OSError) as closed:
             raise self._gone() from closed
+        if reply.pop("request", None) != self._requests:
+            self.kill()
+            raise self._failed("exited", "the worker sent an answer to another question")
         if reply.pop("ok", None) is True:
-            return reply
+            return Answer(reply, self)
         if "unsupported" in reply:
             raise Unable(str(reply["unsupported"]), str(reply.get("where", "version")))
         raise self._failed("raised", str(reply.get("error", "an answer without a reason")))

@@ -77,8 +77,9 @@ class PairTimer:
         """Records who failed. A second time ends the cell's timing."""
         worker: Worker | None = failure.worker
         side = worker.side if worker is not None else self.run.candidate
+        one.failures += 1
         other_ran = sides is not None and not (sides.a if worker is sides.b else sides.b).ended
-        if self.run.side_failed(one.cell, failure, side, other_ran) >= 2:
+        if self.run.side_failed(one.cell, failure, side, other_ran, "timing") >= 2:
             one.over = f"{side} {failure.how} twice while doing {failure.doing}: {failure.error}"
 
     def _open(self, sides: Sides, one: Timed) -> None:
@@ -143,8 +144,9 @@ class PairTimer:
 
     def _record(
         self, one: Timed, stage: str, pair: int, build: int, names: tuple[str, str], rounds: list[Any],
-        preempted: dict[str, int], planted: float | None,
+        preempted: dict[str, int], planted: float | None, of: int | None = None,
     ) -> None:  # fmt: skip
+        """`of`: how many rounds were meant, where that is not as many as a cell has."""
         body = {
             "cell": one.cell,
             "candidate": self.run.candidate,
@@ -156,6 +158,7 @@ class PairTimer:
             "a": names[0],
             "b": names[1],
             "rounds": rounds,
+            "of": {"builds": one.builds, "rounds": of or one.rounds},
             "calls": one.calls,
             "items": one.items,
             "items_unit": one.items_unit,

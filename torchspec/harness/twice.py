@@ -43,7 +43,7 @@ def asked_twice(
             its_own = failure.doing in reads or (failure.doing in writes and owner == side)
             told = failure.how == "raised" and its_own
             if not told:
-                run.side_failed(cell, failure, owner, other_ran)
+                run.side_failed(cell, failure, owner, other_ran, "question")
                 if attempt < ATTEMPTS:
                     continue
             if not its_own:

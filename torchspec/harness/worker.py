@@ -360,6 +360,7 @@ def serve(embedded: Embedded, arguments: dict[str, Any]) -> int:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(0)
-            send_frame(replies, answer(bench, request))
+            number = request.pop("request")
+            send_frame(replies, {**answer(bench, request), "request": number})
             sys.stdout.flush()
     return 0

@@ -6,6 +6,7 @@ judgement its contribution. Must not do arithmetic on samples.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -57,7 +58,7 @@ class _Judge:
     def __init__(self, plan: Plan, evidence: Evidence, calibration: Mapping[tuple[str, str], Calibration]) -> None:
         self.plan = plan
         self.evidence = evidence
-        self.calibration = {**evidence.calibration, **calibration}
+        self.calibration = calibration
         self.catalog = catalogs.load()
         self.broken = controls.broken(plan, evidence)
         self.controls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
@@ -166,7 +167,10 @@ class _Judge:
         if sampling == "count" and question.metric.dimension == "count":
             return counts.find(question, sampled)
         if sampling == "timing":
-            before = self.calibration.get((cell, question.metric.name))
+            before = None
+            if question.against in (None, "baseline"):  # another path's spread is not the baseline's against itself
+                before = self.calibration.get((cell, question.metric.name))
+                before = before or self.evidence.calibrated(cell, candidate, question.metric.name)
             found = timing.find(question, self._timed(cell, candidate), before)
             if found is not None:
                 return found
@@ -236,9 +240,15 @@ class _Judge:
 
 
 def _noise(evidence: Evidence, found: Finding) -> dict[str, Any]:
-    """What the machine was doing in the runs behind a finding: the highest of each, and whether it throttled."""
-    runs = {record.run for seq in found.evidence if (record := evidence.by_seq.get(seq)) is not None}
-    bodies = [record.body for run in sorted(runs) for record in evidence.noise.get(run, [])]
+    """What the machine was doing in the pairs behind a finding: the highest of each, and whether it throttled. A pair's
+    noise is told behind its times."""
+    behind: dict[int, Record] = {}
+    for record in (evidence.by_seq[seq] for seq in found.evidence if seq in evidence.by_seq):
+        records = evidence.noise.get(record.run, [])
+        place = bisect_left(records, record.seq, key=lambda one: one.seq)
+        if place < len(records):
+            behind[records[place].seq] = records[place]
+    bodies = [record.body for record in behind.values()]
     loads = [body["load"][0] for body in bodies if body.get("load")]
     steals = [body["steal"] for body in bodies if body.get("steal") is not None]
     throttled = [body["throttled"] for body in bodies if body.get("throttled") is not None]
@@ -250,7 +260,7 @@ def _noise(evidence: Evidence, found: Finding) -> dict[str, Any]:
         told = [float(v) for v in values if isinstance(v, int | float)]
         if told:
             seen[name] = max(told)
-    return {"noise": seen} if bodies else {}
+    return {"noise": seen | {"records": sorted(behind)}} if bodies else {}
 
 
 def contribution(gate: Gate, finding: Finding) -> Decision | None:

@@ -127,9 +127,7 @@ def _compared(question: Question, shown: Finding, new: Samples, value: float, kn
         reason = f"the baseline's figure is {words.plain(known, None)}, so nothing can be compared with it"
         return replace(shown, outcome="error", rule="baseline is not a number", reason=reason)
     if question.scale == "ratio":
-        if known == value and question.limit.form != "speedup":
-            change = 1.0  # equal figures have not changed, whatever they are
-        elif known <= 0:
+        if known <= 0:
             if question.limit.form == "report":
                 says = f"{words.plain(value, shown.unit)}: reported, not judged"
                 return replace(shown, outcome="pass", rule="report", reason=says)
@@ -139,8 +137,7 @@ def _compared(question: Question, shown: Finding, new: Samples, value: float, kn
                 "give an absolute one, such as `increase <= ...`"
             )
             return replace(shown, outcome="error", rule=f"relative limit on a baseline of {word}", reason=reason)
-        else:
-            change = value / known
+        change = value / known
     else:
         change = value - known
     term, _, _ = in_form(question, change, change, change)

@@ -35,6 +35,7 @@ class Build:
     items: float
     preempted: int
     items_unit: str = "items"
+    meant: int | None = None  # rounds that it was to have; None where the record does not say
     bus_bytes: float | None = None  # of a collective: bytes a call that cross the bus
     operation_bytes: float | None = None  # of a collective: its size by the usual formula
 
@@ -47,6 +48,14 @@ class Pair:
     number: int
     builds: tuple[Build, ...]
     seqs: tuple[int, ...]
+    meant: int | None = None  # builds that it was to have
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has as many builds and rounds as were meant: a side that dies, or a run that is killed, cuts it
+        short."""
+        enough = self.meant is None or len(self.builds) >= self.meant
+        return enough and all(b.meant is None or len(b.rounds) + b.dropped >= b.meant for b in self.builds)
 
     @property
     def samples(self) -> int:
@@ -80,8 +89,15 @@ class Timed:
     def pairs(self, stage: str, against: str | None, stem: str | None, planted: float | None = None) -> list[Pair]:
         """The pairs of one stage, in the order measured, chosen as `of` does. `b` is always the side that is judged.
 
-        A build that was recorded twice counts once, by its later record. Pairs without a usable round are left out.
+        A build that was recorded twice counts once, by its later record. Pairs without a usable round are left out,
+        and those that were cut short where there are two whole ones.
         """
+        found = self.every(stage, against, stem, planted)
+        whole = [pair for pair in found if pair.whole]
+        return whole if len(whole) >= 2 else found
+
+    def every(self, stage: str, against: str | None, stem: str | None, planted: float | None = None) -> list[Pair]:
+        """The pairs of one stage with a usable round, cut short or not."""
         found: dict[tuple[str, int], dict[int, Record]] = {}
         for record in self.of(stage, against, stem, planted):
             body = record.body
@@ -91,8 +107,14 @@ class Timed:
             ordered = [record for _, record in sorted(builds.items())]
             made = tuple(self._build(record) for record in ordered)
             if any(build.rounds for build in made):
-                pairs.append(Pair(run, number, made, tuple(r.seq for r in ordered)))
+                meant = (ordered[0].body.get("of") or {}).get("builds")
+                pairs.append(Pair(run, number, made, tuple(r.seq for r in ordered), meant))
         return pairs
+
+    def lost(self, stage: str, against: str | None, stem: str | None) -> int:
+        """Rounds without a usable time in the pairs that `pairs` leaves out."""
+        kept = {seq for pair in self.every(stage, against, stem) for seq in pair.seqs}
+        return sum(self._build(r).dropped for r in self.of(stage, against, stem) if r.seq not in kept)
 
     def _build(self, record: Record) -> Build:
         if record.seq not in self._built:
@@ -121,6 +143,7 @@ def _build(record: Record) -> Build:
         float(body.get("items") or 1),
         sum(int(v or 0) for v in preempted.values()),
         str(body.get("items_unit") or "items"),
+        (body.get("of") or {}).get("rounds"),
         float(bus) if bus else None,
         float(size) if size else None,
     )

@@ -93,7 +93,12 @@ class Evidence:
     by_seq: dict[int, Record]
     frozen: dict[str, list[Record]]  # cell -> frozen.made
     noise: dict[str, list[Record]]  # run -> noise
-    calibration: dict[tuple[str, str], Calibration]  # (cell, metric) -> what the latest run that counts was given
+    calibration: dict[tuple[str, str, str], Calibration]  # (group, cell, metric) -> what its latest run was given
+    chosen: dict[tuple[str, str], str]  # (cell, candidate) -> the group that speaks
+
+    def calibrated(self, cell: str, candidate: str, metric: str) -> Calibration | None:
+        """What a calibration before the runs that speak for a cell knew of a metric's spread."""
+        return self.calibration.get((self.chosen.get((cell, candidate), ""), cell, metric))
 
     def of(self, cell: str, candidate: str, kind: str) -> list[Record]:
         return self.by_place.get((cell, candidate), {}).get(kind, [])
@@ -152,7 +157,7 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str, served: Coll
     by_candidate: dict[str, dict[str, list[Record]]] = {}
     frozen: dict[str, list[Record]] = {}
     noise: dict[str, list[Record]] = {}
-    calibration: dict[tuple[str, str], Calibration] = {}
+    calibration: dict[tuple[str, str, str], Calibration] = {}
     by_seq: dict[int, Record] = {}
     last_at: str | None = None
     for record in records:
@@ -175,7 +180,7 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str, served: Coll
         elif candidate:
             by_candidate.setdefault(candidate, {}).setdefault(record.kind, []).append(record)
         elif record.kind == "note" and record.body.get("what") == "calibration":
-            calibration |= _calibrated(record.body)
+            calibration |= _calibrated(run.group, record)
         elif record.kind == "noise":
             noise.setdefault(record.run, []).append(record)
         elif record.kind == "control.broken":
@@ -186,18 +191,18 @@ def _sorted(records: list[Record], runs: dict[str, Run], head: str, served: Coll
     earlier = {place: _earlier(groups[place], canaries, group) for place, group in chosen.items() if group in canaries}
     _say_what_became(runs, groups, chosen, strays)
     return Evidence(
-        list(runs.values()), head, last_at, by_place, earlier, by_candidate, by_seq, frozen, noise, calibration
+        list(runs.values()), head, last_at, by_place, earlier, by_candidate, by_seq, frozen, noise, calibration, chosen
     )
 
 
-def _calibrated(body: Mapping[str, Any]) -> dict[tuple[str, str], Calibration]:
+def _calibrated(group: str, note: Record) -> dict[tuple[str, str, str], Calibration]:
     """What a note of calibration holds; what is no spread in it is no calibration."""
     found = {}
-    for cell, metrics in (body.get("cells") or {}).items():
+    for cell, metrics in (note.body.get("cells") or {}).items():
         for metric, held in metrics.items():
             s0, n0 = held
             if isinstance(s0, float) and isinstance(n0, int) and s0 > 0 and n0 > 0:
-                found[cell, metric] = Calibration(s0, n0)
+                found[group, cell, metric] = Calibration(s0, n0, seq=note.seq)
     return found
 
 

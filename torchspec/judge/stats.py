@@ -56,12 +56,13 @@ MOST_PAIRS = 1000
 class Calibration:
     """A spread between equal pairs: standard deviation of log ratios, and its degrees of freedom.
 
-    `before` of them were measured in a calibration before the run.
+    `before` of them were measured in a calibration before the run, which the record `seq` tells of.
     """
 
     s0: float
     n0: int
     before: int = 0
+    seq: int | None = None
 
 
 def spread_of_equals(equals: Sequence[float], before: Calibration | None) -> Calibration | None:
@@ -76,7 +77,7 @@ def spread_of_equals(equals: Sequence[float], before: Calibration | None) -> Cal
             return before
         if NOISIER_DAY <= float(special.fdtrc(n, before.n0, square / before.s0**2)) <= 1.0 - QUIETER:
             both = before.n0 + n
-            return Calibration(math.sqrt((before.n0 * before.s0**2 + n * square) / both), both, before.n0)
+            return Calibration(math.sqrt((before.n0 * before.s0**2 + n * square) / both), both, before.n0, before.seq)
     return Calibration(math.sqrt(square), n) if square > 0 else None
 
 

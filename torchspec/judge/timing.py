@@ -137,17 +137,27 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
             "no round of it holds a time above zero on both sides, so nothing can be compared",
             evidence=tuple(r.seq for r in mine),
         )
+    if _rate_of_nothing(question, [*measured, *fresh]):
+        reason = "a call moves no items, or fewer than none: it has no rate"
+        return Finding("error", "negative figure", reason, evidence=tuple(s for pair in measured for s in pair.seqs))
     if name in _MOVED and not all(_moved(name, build) for pair in measured for build in pair.builds):
         return None  # one rank, or a barrier: no bytes move
     scale = scale_of(question)
     equals = whole_pairs(name, timed.pairs("same", question.against, stem))
     calibration = equal_spread(scale, equals, calibration)
-    base = _figures_of(scale, measured, fresh)
+    lost = sum(timed.lost(stage, question.against, stem) for stage in ("measure", "confirm"))
+    base = _figures_of(scale, measured, fresh, lost)
+    cut = [p for s in ("measure", "confirm") for p in timed.every(s, question.against, stem) if not p.whole]
+    cut = [pair for pair in cut if pair not in everything and pair not in confirming]
+    if cut:
+        base = replace(base, detail=base.detail | {"pairs_cut_short": [{"run": p.run, "pair": p.number} for p in cut]})
     if short:
         told = [{"run": pair.run, "pair": pair.number, "samples": pair.samples} for pair in short]
         base = replace(base, detail=base.detail | {"pairs_too_short_for_a_tail": told})
     if calibration is not None:
-        spread = {"spread": calibration.s0, "df": calibration.n0, "before": calibration.before}
+        seqs = [seq for pair in equals for seq in pair.seqs]
+        seqs += [calibration.seq] if calibration.seq is not None else []
+        spread = {"spread": calibration.s0, "df": calibration.n0, "before": calibration.before, "records": sorted(seqs)}
         base = replace(base, detail=base.detail | {"calibration": spread})
     little = _too_little(question, measured, base)
     if little is not None:
@@ -160,16 +170,17 @@ def find(question: Question, timed: Timed, calibration: Calibration | None) -> F
     return found
 
 
-def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -> Finding:
-    """What every outcome carries: absolute values, counts, evidence, and what was left out."""
+def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair], lost: int) -> Finding:
+    """What every outcome carries: absolute values, counts, evidence, and what was left out: `lost` rounds with their
+    whole pairs, and those of the pairs that are here."""
     question = scale.question
     everything = [*measured, *fresh]
     own = Scale(replace(question, limit=replace(question.limit, form="absolute")), None, True)
     levels = [own.values(everything, side) for side in (0, 1)]
     n = pairing.counted(everything)
-    dropped = sum(build.dropped for pair in everything for build in pair.builds)
+    dropped = lost + sum(build.dropped for pair in everything for build in pair.builds)
     preempted = sum(build.preempted for pair in everything for build in pair.builds)
-    detail: dict[str, Any] = {"preempted_share": preempted / n["iterations"] if n["iterations"] else 0.0}
+    detail: dict[str, Any] = {"preempted_share": min(1.0, preempted / n["iterations"]) if n["iterations"] else 0.0}
     if dropped:
         detail["rounds_without_a_time"] = dropped
     return Finding(
@@ -183,6 +194,12 @@ def _figures_of(scale: Scale, measured: Sequence[Pair], fresh: Sequence[Pair]) -
         detail=detail,
         evidence=tuple(seq for pair in everything for seq in pair.seqs),
     )
+
+
+def _rate_of_nothing(question: Question, pairs: Sequence[Pair]) -> bool:
+    """Whether items a second are asked for, and some build counted none."""
+    rate = not limits.harm_is_up(question.metric) and question.metric.name not in _MOVED
+    return rate and any(build.items <= 0 for pair in pairs for build in pair.builds)
 
 
 def _unit_of(question: Question, pairs: Sequence[Pair]) -> str:
@@ -273,7 +290,7 @@ def _judged(
     values = scale.values(measured)
     blend = calibration if question.scale == "ratio" else None
     found = mean_bounds(values, nominal_level(ALPHA, first, last), blend)
-    if found.spread == 0:
+    if max(values) == min(values):
         reason = (
             f"all {len(values)} pairs agree to the last digit, which no real clock does: "
             "the clock is too coarse for this work, or the times are not measured"
@@ -328,7 +345,7 @@ def _confirmed(
     shown = _shown(scale, first_stage, found, CONFIRM_ALPHA)
     shown = replace(shown, detail=shown.detail | {"first_stage": stage})
     again = figures(question, shown)
-    if found.spread > 0 and side_of(found, tau, scale.upper) == "beyond":
+    if max(values) > min(values) and side_of(found, tau, scale.upper) == "beyond":
         careful = mean_bounds(values, found.level, blend)
         p = careful.p_beyond(tau) if scale.upper else replace(careful, mean=-careful.mean).p_beyond(-tau)
         bound = "lower bound above limit" if scale.upper else "upper bound below limit"

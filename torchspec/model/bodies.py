@@ -151,6 +151,7 @@ class Timing:
     clock: Name
     items: float | None = None
     items_unit: str | None = None
+    of: dict[str, Count] | None = None
     padding: int | None = None
     preempted: dict[str, Any] | None = None
 
@@ -212,6 +213,7 @@ class SideFailed:
     error: str | None = None
     log: LogFile | None = None
     other_side_ran: bool | None = None
+    at: Literal["figures", "timing", "question"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from evidence import Book, book, gate
+from evidence import RUN, Book, book, gate
 
 from torchspec.harness import measure as harness_measure
 from torchspec.judge import timing
@@ -133,6 +134,54 @@ def test_all_samples_equal_is_a_clock_that_cannot_be_trusted() -> None:
     assert (found.outcome, found.rule) == ("inconclusive", "no spread")
 
 
+@pytest.mark.parametrize("pairs", [2, 3, 5, 6, 7])
+@pytest.mark.parametrize("time_ns", [1e5, 123456.7, 1.1e6])
+def test_equal_times_have_no_spread_under_an_absolute_limit_either(pairs: int, time_ns: float) -> None:
+    """Their mean may differ from each of them by one in the last place."""
+    line = gate("latency.p50", "absolute", "<=", 2e-3)
+    made = book(line)
+    for number in range(pairs):
+        made.pair(number, [[([time_ns] * 9, [time_ns] * 9)] * 5] * 2)
+    made.done()
+    found = made.only()
+    assert (found.outcome, found.rule) == ("inconclusive", "no spread")
+
+
+def test_a_call_without_items_has_no_rate() -> None:
+    line = gate("throughput", "absolute", ">=", 10.0)
+    for items in (-1, -8):
+        made = book(line)
+        made.pairs([0.001, -0.002, 0.0005], items=items)
+        made.done()
+        found = made.only()
+        assert (found.outcome, found.rule) == ("error", "negative figure")
+
+
+def test_a_pair_that_was_cut_short_is_no_pair_where_there_are_whole_ones() -> None:
+    """The driver takes another in its place: both go by the same pairs."""
+
+    def found(*cut: list[int], whole: int = 3) -> Judgement:
+        made = book(GROWTH)
+        made.controls()
+        made.pairs([0.001, -0.002, 0.0005][:whole], of={"builds": 2, "rounds": 5})
+        for number, rounds in enumerate(cut, whole):
+            slow = ([1e6] * 9, [1.5e6] * 9)
+            made.pair(number, [[slow] * count for count in rounds], of={"builds": 2, "rounds": 5})
+        made.done()
+        return made.only()
+
+    plain = found()
+    for cut in ([5], [5, 4]):  # died behind the first build, in the second
+        left = found(cut)
+        assert (left.outcome, left.estimate, left.low, left.n) == ("pass", plain.estimate, plain.low, plain.n)
+        assert left.detail is not None
+        assert left.detail["pairs_cut_short"] == [{"run": "r-1", "pair": 3}]
+    assert found([5, 5]).n["pairs"] == 4  # type: ignore[index]
+    few = found([5], whole=1)  # nothing is thrown away that could be told from
+    assert few.n["pairs"] == 2  # type: ignore[index]
+    assert few.outcome == "inconclusive"
+
+
 def test_one_pair_and_two() -> None:
     assert (judged([0.0]).outcome, judged([0.0]).rule) == ("inconclusive", "too few pairs")
     assert judged([0.0, 0.0001], noise=0.0001).outcome == "pass"
@@ -159,6 +208,15 @@ def test_a_clock_that_goes_backwards(bad: object) -> None:
     assert (many.outcome, many.rule) == ("error", "clock")
     none = _with_bad(20, bad).only()
     assert (none.outcome, none.rule) == ("error", "no usable time")
+    whole = book(GROWTH)  # pairs that are left out altogether are counted, too
+    whole.controls()
+    whole.pairs([0.001, -0.002, 0.0005])
+    for number in range(3, 6):
+        whole.pair(number, [[([1e6], [bad])] * 20])
+    whole.done()
+    found = whole.only()
+    assert (found.outcome, found.rule) == ("error", "clock")
+    assert "60 of 90 rounds" in found.reason
 
 
 def test_one_side_missing() -> None:
@@ -319,16 +377,22 @@ def test_of_two_gates_of_one_metric_the_smaller_planted_change_serves_both(plant
     assert [j.outcome for j in made.judged().judgements] == expected
 
 
-def test_what_the_machine_was_doing_is_said() -> None:
+def test_what_the_machine_was_doing_in_these_pairs_is_said() -> None:
+    def noise(load: float, steal: float) -> int:
+        return made.add("noise", {"cell": None, "load": [load, 1.0, 1.0], "steal": steal, "throttled": None})
+
     made = book(GROWTH)
     made.controls()
-    made.pairs([0.001, -0.002, 0.0005])
-    for load, steal in ((0.5, 0.0), (3.25, 0.125)):
-        made.add("noise", {"cell": None, "load": [load, 1.0, 1.0], "steal": steal, "throttled": None})
+    noise(99.0, 0.9)  # of the controls
+    made.pairs([0.001, -0.002])
+    first = noise(0.5, 0.0)
+    made.pairs([0.0005], first=2)
+    second = noise(3.25, 0.125)
+    noise(88.0, 0.8)  # of another cell's pair
     made.done()
     detail = made.only().detail
     assert detail is not None
-    assert detail["noise"] == {"load": 3.25, "steal": 0.125, "throttled": None}
+    assert detail["noise"] == {"load": 3.25, "steal": 0.125, "throttled": None, "records": [first, second]}
 
 
 @pytest.mark.parametrize(
@@ -381,6 +445,26 @@ def test_a_calibration_in_the_ledger_counts_while_it_agrees() -> None:
         assert calibration(apart) == calibration(alone)
         assert (apart.low, apart.high) == (alone.low, alone.high)
     assert calibration(found(spread, "latency.p95", spread / 4)) == calibration(alone)  # another metric's
+    assert len(calibration(agreeing)["records"]) == len(calibration(alone)["records"]) + 1  # type: ignore[arg-type]
+
+
+def test_a_calibration_counts_for_its_own_machine_and_for_the_baseline_against_itself() -> None:
+    def found(*, elsewhere: bool = False, against: str = "baseline") -> Judgement:
+        made = book(replace(GROWTH, against=against))
+        made.controls()
+        cells = {"c": {"latency.p50": [0.002, 10]}}
+        note = {"by": "harness", "what": "calibration", "text": "", "cells": cells}
+        if elsewhere:
+            made.start("r-2", cpu="cpu-2")
+        made.add("note", note, "r-2" if elsewhere else RUN)
+        made.pairs([0.001, -0.002, 0.0005], against=against)
+        made.done()
+        return made.only()
+
+    known = found().detail["calibration"]  # type: ignore[index]
+    assert known["before"] == 10
+    assert found(elsewhere=True).detail["calibration"]["before"] == 0  # type: ignore[index]
+    assert "calibration" not in found(against="eager").detail  # type: ignore[operator]
 
 
 def test_a_report_has_figures_and_no_vote() -> None:
