@@ -18,6 +18,11 @@ from torchspec.core.near import meant
 
 WIDTH = 100
 NO_WORDS: Mapping[str, str] = MappingProxyType({})
+#: What an option takes that is a number -> in words.
+_NUMBERS: dict[tuple[str, ...], str] = {
+    ("count",): "a whole number",
+    ("tolerance",): "a relative difference, from 0 to below 1",
+}
 
 
 def explain_word(
@@ -162,7 +167,7 @@ def workload_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
         facts.append(("path", ", ".join(row.paths)))
     facts.append(("counts", row.items_unit or "what `counts` says"))
     for option, values, stands in row.options:
-        takes = "a whole number" if values == ("count",) else ", ".join(values) or "any value"
+        takes = _NUMBERS.get(values) or ", ".join(values) or "any value"
         facts.append(("word", f"{option}: {takes}" + (f"; default {stands}" if stands is not None else "")))
     if row.mask_parameters:
         facts.append(("mask", "parameters " + ", ".join(row.mask_parameters)))

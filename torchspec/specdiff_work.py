@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchspec.decide_words import excluded
@@ -92,7 +92,14 @@ def _words(one: Workload, other: Workload) -> Iterator[Change]:
     for key in changed_keys(one.options, other.options):
         a_text, b_text = (str(o[key]) if key in o else None for o in (one.options, other.options))
         text = f"{key} of {name}: {b_text or 'none'}, before {a_text or 'none'}"
-        yield Change("workload", "neutral", f"{name}: {key}", a_text, b_text, text)
+        severity = _tolerance(one.options, other.options) if key == "resume_tolerance" else "neutral"
+        yield Change("workload", severity, f"{name}: {key}", a_text, b_text, text)
+
+
+def _tolerance(one: Mapping[str, Any], other: Mapping[str, Any]) -> Severity:
+    """Losses within a tolerance pass, and without one they are not weighed."""
+    before, after = (float(options.get("resume_tolerance", "inf")) for options in (one, other))
+    return "weaker" if after > before else "stronger"
 
 
 def _entry(workload: Workload) -> str | None:

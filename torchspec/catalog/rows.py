@@ -37,7 +37,8 @@ class Metric(NamedTuple):
     `dimension`: time, bytes, count, ratio, db, ulp, number, rate, truth. `better`: lower, higher, none. `sampling`:
     timing, process, count, numeric, fact, duration. `against`: what it may be compared with: baseline, beside, eager,
     reference (`cpu.float64`); empty for what stands alone. `needs_against`: a line without `against` says nothing.
-    `kinds`: workload kinds that give it; empty: every kind. `usual`: what `else` usually says.
+    `kinds`: workload kinds that give it; empty: every kind. `usual`: what `else` usually says. `team`: the function of
+    the team's file that it comes from, with its parameters; `team_alone`: kinds that give it without a team's file.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Metric(NamedTuple):
     needs_against: bool = False
     kinds: tuple[str, ...] = ()
     correctness: bool = False  # never waived
+    team: str = ""
+    team_alone: tuple[str, ...] = ()
 
 
 class Axis(NamedTuple):
@@ -72,11 +75,13 @@ class Axis(NamedTuple):
 
 
 class WorkloadKind(NamedTuple):
-    """A kind of work. `entry`: required, optional or none (the team's own `path:function`).
+    """A kind of work. `entry`: required, optional or none (the team's own `path:function`), which makes the work and is
+    given the axes by name; `entry_part`: it gives a part of the work, such as a mask, and is given nothing.
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
     `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values
-    they may take ("count": whole numbers; several are a list), and the value where the spec says none (None: left out).
+    they may take ("count": whole numbers; "tolerance": a relative difference, from 0 to below 1; several are a list),
+    and the value where the spec says none (None: left out).
     `free_axes`: `shape` may hold any axis, given to the team's function by name. `gives`: the only metrics that it can
     give; empty: all whose own row allows it.
     """
@@ -96,6 +101,7 @@ class WorkloadKind(NamedTuple):
     mask_parameters: tuple[str, ...] = ()
     free_axes: bool = False
     gives: tuple[str, ...] = ()
+    entry_part: bool = False
 
     def can_give(self, metric: Metric) -> bool:
         """Whether work of this kind gives a metric at all."""

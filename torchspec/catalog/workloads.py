@@ -35,6 +35,8 @@ MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
 STEPS = ("steps", ("count",), None)
 #: Mixed precision: eligible operators run in this dtype, weights stay in the cell's own.
 AUTOCAST = ("autocast", ("bfloat16", "float16"), None)
+#: How far losses behind a checkpoint may be apart where another version or rank count wrote it.
+RESUME_TOLERANCE = ("resume_tolerance", ("tolerance",), None)
 OVERLAP = ("overlap", ("none", "prefetch", "separate_reduce_scatter", "reduce_scatter_buffers"), None)
 
 #: What a service can count while it serves: nothing that takes a look inside a process.
@@ -86,6 +88,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
             AUTOCAST,
         ),
         mask_parameters=MASK_PARAMETERS,
+        entry_part=True,
     ),
     WorkloadKind(
         "linear_cross_entropy",
@@ -233,7 +236,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         entry="optional",
         items_unit="samples",
         items=("batch",),
-        options=(STEPS, OVERLAP),
+        options=(STEPS, OVERLAP, RESUME_TOLERANCE),
     ),
     WorkloadKind(
         "ddp",
@@ -251,7 +254,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         entry="optional",
         items_unit="samples",
         items=("batch",),
-        options=(STEPS,),
+        options=(STEPS, RESUME_TOLERANCE),
     ),
     WorkloadKind(
         "checkpoint",

@@ -63,10 +63,14 @@ class _Options:
         for word, allowed, default in self.kind.options:
             line = self.first(word)
             group = line.many() if line else ()
+            counted = allowed in (("count",), ("tolerance",))
             for value in group:
-                if allowed != ("count",) and value.text not in allowed:
+                if allowed == ("tolerance",) and not (value.number is not None and 0 <= value.number < 1):
+                    message = f"`{word}` is a relative difference, from 0 to below 1, not {value.written}"
+                    self.context.say("TS308", message, value.span, f"for example: {word} 1e-5")
+                elif not counted and value.text not in allowed:
                     self.context.unknown("TS216", f"value of `{word}`", value.text, value.span, allowed)
-            chosen = [value.number if allowed == ("count",) else value.text for value in group]
+            chosen = [value.number if counted else value.text for value in group]
             if chosen:
                 options[word] = chosen[0] if len(chosen) == 1 else chosen
             elif default is not None:

@@ -101,9 +101,7 @@ _USUAL_WORDS = frozenset(row.word for row in WORDS["workload"])
 
 
 def _option_row(word: str, values: tuple[str, ...]) -> Row:
-    slot = (
-        Slot("count", "a whole number")
-        if values == ("count",)
-        else Slot("name", "one of " + ", ".join(values), many=True)
-    )
-    return Row(word, "", (slot,))
+    usual = Slot("name", "one of " + ", ".join(values), many=True)
+    count, tolerance = Slot("count", "a whole number"), Slot("number", "a relative difference")
+    numbers: dict[tuple[str, ...], Slot] = {("count",): count, ("tolerance",): tolerance}
+    return Row(word, "", (numbers.get(values, usual),))

@@ -3,11 +3,12 @@
 A fact holds where the state that was read is the state that was written, bit for bit, and the run goes on from it: to
 the same losses bit for bit on the torch and rank count that wrote it, and elsewhere within the workload's option
 `resume_tolerance` (relative) where it has one; without one, losses of another version or rank count are recorded and
-not weighed. Must not judge.
+have to be finite, but are not weighed. Must not judge.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -35,6 +36,11 @@ CHECKPOINT_WRITES = ("checkpoint.write", "checkpoint.write_alone")
 def losses_apart(one: list[float], two: list[float]) -> float:
     """The largest relative difference of two loss curves, as `numbers_apart`; infinite where their lengths differ."""
     return numbers_apart(one, two) if len(one) == len(two) else float("inf")
+
+
+def finite(losses: list[Any]) -> bool:
+    """Whether all are numbers; "nan" and "inf" are how frames carry what is none."""
+    return all(math.isfinite(float(one)) for one in losses)
 
 
 class CheckpointFacts:
@@ -139,6 +145,8 @@ class CheckpointFacts:
         for part in ("model", "optimizer"):
             if read["digests"][part] != written["digests"][part]:
                 return f"the {part} that was read is not the {part} that was written"
+        if finite(written["losses"]) and not finite(read["losses"]):
+            return "the losses behind it are no longer finite"
         apart = losses_apart(read["losses"], written["losses"])
         limit = 0.0 if exact else self.tolerance()
         if limit is not None and not apart <= limit:
@@ -150,7 +158,8 @@ class CheckpointFacts:
     def crossing(self, writer: str, reader: str) -> dict[str, Any]:
         """The reader loads the writer's checkpoint in both forms and goes on."""
         written = self.write(writer)
-        detail: dict[str, Any] = {"writer": writer, "reader": reader, "bytes": written["bytes"]}
+        tolerance = 0.0 if writer == reader else self.tolerance()
+        detail: dict[str, Any] = {"writer": writer, "reader": reader, "bytes": written["bytes"], "tolerance": tolerance}
         error = None
         for form in FORMS:
             try:
@@ -181,6 +190,7 @@ class CheckpointFacts:
             "to_one": {"losses_apart": losses_apart(alone["losses"], written["losses"]), "error": down},
             "from_one": {"losses_apart": losses_apart(spread["losses"], single["losses"]), "error": up},
             "ranks": [self.cell.count, 1],
+            "tolerance": self.tolerance(),
         }
         return {"holds": down is None and up is None, "error": down or up, **detail}
 

@@ -70,3 +70,22 @@ def test_a_gate_that_the_harness_measures_is_in_the_catalog() -> None:
     asked = {n for n in names if n.startswith(("export.", "checkpoint.", "latency.first"))}
     assert asked
     assert asked <= set(catalog.load().metrics)
+
+
+#: Words that a workload of any kind may have, and the parameters of a mask.
+COMMON = {"model", "tokenizer", "data", "counts", "share", "files"}
+
+
+def test_every_option_that_the_harness_reads_can_be_said() -> None:
+    """`options.get("word")` of a word that no kind has is a limit that nobody can set."""
+    known = COMMON | {option[0] for row in WORKLOADS for option in row.options}
+    known |= {name for row in WORKLOADS for name in row.mask_parameters}
+    read = set()
+    for path in sorted(HARNESS.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+                whose = ast.unparse(node.func.value)
+                if whose.endswith(("options", "['options']")) and isinstance(node.args[0], ast.Constant):
+                    read.add(str(node.args[0].value))
+    assert {"steps", "overlap", "transport"} <= read
+    assert read - known == set()

@@ -136,6 +136,10 @@ CASES: dict[str, tuple[Callable[[Plan], Plan], str, str, str]] = {
         lambda p: replace(cells(p, lambda c: c.workload != "loss"), workloads=p.workloads[:1]),
         "workload", "weaker", "workload dropped: loss",
     ),
+    "tolerance of losses": (
+        lambda p: workload(p, "loss", lambda w: replace(w, options={"resume_tolerance": 1e-3})),
+        "workload", "stronger", "resume_tolerance of loss: 0.001, before none",
+    ),
     "into a lane": (
         lambda p: workload(p, "loss", lambda w: replace(w, lane="prototype")),
         "lane", "weaker", "loss is in lane prototype now",
@@ -231,6 +235,12 @@ def test_the_way_back_is_never_as_weak(name: str) -> None:
     if name in ("other scale", "other reference"):  # cannot be compared: weaker both ways
         opposite = {"weaker"}
     assert {c.severity for c in back} <= opposite, back
+
+
+@pytest.mark.parametrize(("a", "b", "severity"), [(1e-5, 1e-3, "weaker"), (1e-3, 0, "stronger"), (0, 0.5, "weaker")])
+def test_a_looser_tolerance_of_losses_is_weaker(a: float, b: float, severity: str) -> None:
+    one, two = (workload(base(), "loss", lambda w, x=x: replace(w, options={"resume_tolerance": x})) for x in (a, b))
+    assert [c.severity for c in diff(one, two)] == [severity]
 
 
 def test_the_same_spec_has_no_difference() -> None:
