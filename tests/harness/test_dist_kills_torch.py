@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ KEYS = {
     "fact": ("cell", "side", "metric", "against", "holds", "error"),
     "unsupported": ("cell", "side", "metric", "against", "where"),
     "frozen.made": ("cell", "inputs", "weights"),
-    "timing": ("cell", "against", "stage", "planted", "pair", "build", "a", "b"),
     "control": ("cell", "metric", "what", "planted", "error"),
     "cell.done": ("cell", "status", "reason"),
 }
@@ -61,8 +61,9 @@ def alive(evidence: Path) -> list[int]:
 
 def figures(evidence: Path) -> Counter[tuple[Any, ...]]:
     """How often each figure is in the ledger, whichever run it came from: with its value, where a run without a kill
-    gives the same one each time (facts, errors, digests of results), and without, where it is a time."""
-    found: Counter[tuple[Any, ...]] = Counter()
+    gives the same one each time (facts, errors, digests of results), and without, where it is a time. A pair that was
+    cut short is no pair: another is taken in its place, under the next number."""
+    found: Counter[tuple[Any, ...]] = whole_pairs(evidence)
     for record in tool_ledger.read(evidence / "ledger.jsonl"):
         if record.kind not in KEYS:
             continue
@@ -71,9 +72,26 @@ def figures(evidence: Path) -> Counter[tuple[Any, ...]]:
             more.append(body["value"])
         if record.kind == "sample" and body["metric"] == "process":
             more.append(json.dumps(body["detail"]["digests"], sort_keys=True))
-        if record.kind == "control":
-            more.append(len(body["timing"]))
         found[(record.kind, *(body.get(name) for name in KEYS[record.kind]), *more)] += 1
+    return found
+
+
+def whole_pairs(evidence: Path) -> Counter[tuple[Any, ...]]:
+    """Each build of each whole pair of ranks, with how many rounds it has; pairs are counted in their order."""
+    builds: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
+    for body in of_kind(evidence, "timing"):
+        comparison = tuple(body[name] for name in ("cell", "against", "stage", "planted", "a", "b"))
+        builds.setdefault(comparison, {}).setdefault(body["pair"], []).append(body)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for comparison, pairs in builds.items():
+        meant = [
+            held
+            for _, held in sorted(pairs.items())
+            if len(held) >= held[0]["of"]["builds"] and all(len(b["rounds"]) >= b["of"]["rounds"] for b in held)
+        ]
+        for number, held in enumerate(meant):
+            for body in held:
+                found["timing", *comparison, number, body["build"], len(body["rounds"])] += 1
     return found
 
 
@@ -114,6 +132,7 @@ def test_killed_at_random_moments(
         ("train", "ddp", "train", {"layers": 2, "hidden": 32, "batch": 4, "dtype": "float32", "ranks": 2}),
     ]
     plan = ranks_plan(rows, LIMITS)
+    plan = replace(plan, budget=replace(plan.budget, builds=2))
     harness = harness_file(plan)
 
     def start(evidence: Path) -> subprocess.Popen[bytes]:
