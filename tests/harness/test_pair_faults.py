@@ -20,7 +20,7 @@ import pytest
 from mock_workers import BUDGET, WORK, Bench, Fault, MockWorker, never
 
 from torchspec import ledger as tool_ledger
-from torchspec.harness.run import core_use, foreign_share
+from torchspec.harness.run import core_use, foreign_shares
 from torchspec.harness.supervise import WorkerFailed
 from torchspec.model.plan import Limit, Plan
 
@@ -215,7 +215,7 @@ def test_noise_is_recorded_for_each_pair_of_controls_and_of_measuring(bench: Cal
     assert len(noise) == 3 + 3
     for body in noise:
         assert set(body) == {"cell", "load", "steal", "frequency_mhz", "throttled", "memory_pressure", "others"}
-        assert set(body["others"]) == {"busy_share", "pinned_share"}
+        assert set(body["others"]) == {"busy_share", "pinned_share", "pinned_steal"}
 
 
 def test_another_process_on_the_pinned_core_is_seen() -> None:
@@ -235,7 +235,7 @@ def test_another_process_on_the_pinned_core_is_seen() -> None:
     finally:
         busy.kill()
         busy.wait()
-    theirs, rest = foreign_share(*apart), foreign_share(*ours)
+    theirs, rest = (foreign_shares(*told)["pinned_share"] for told in (apart, ours))
     assert theirs is not None
     assert rest is not None
     assert theirs > 0.2  # other work on the machine may have shared the core with it
@@ -245,7 +245,8 @@ def test_another_process_on_the_pinned_core_is_seen() -> None:
 def test_a_share_that_cannot_be_told_is_none() -> None:
     assert core_use([0], [2**30]) is None
     assert core_use([100_000], []) is None
-    assert foreign_share(None, (2, 1, 1)) is None
-    assert foreign_share((5, 2, 1), (5, 2, 1)) is None
-    assert foreign_share((0, 0, 0), (100, 60, 45)) == 0.15
-    assert foreign_share((0, 0, 0), (100, 40, 45)) == 0.0
+    unknown = {"pinned_share": None, "pinned_steal": None}
+    assert foreign_shares(None, (2, 1, 1, 0)) == unknown
+    assert foreign_shares((5, 2, 1, 0), (5, 2, 1, 0)) == unknown
+    assert foreign_shares((0, 0, 0, 0), (100, 60, 45, 20)) == {"pinned_share": 0.15, "pinned_steal": 0.2}
+    assert foreign_shares((0, 0, 0, 0), (100, 40, 45, 0)) == {"pinned_share": 0.0, "pinned_steal": 0.0}

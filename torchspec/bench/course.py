@@ -42,14 +42,15 @@ PLANTED = ("quiet", "busy")
 class Options:
     """What to measure: pairs of each pool, and questions to each peer (`asked` a truth or condition).
 
-    A plain pair takes 5 to 7 s, one with planted blocks about 12, a question to a peer up to `peer_s`: an hour and a
-    quarter in all. 300 plain pairs give about 300 comparisons of equal versions of the three works together.
+    A plain pair takes 4 to 6 s, one with planted blocks about 9, a question to a peer up to `peer_s`: an hour and a half
+    in all. 300 plain pairs give about 300 comparisons of equal versions of the three works together; a truth at the
+    limit takes eight of those with planted blocks for one comparison of each work, so 140 give 50.
     """
 
     python: str
     out: Path
     equal_pairs: int = 300
-    pairs: int = 70
+    pairs: int = 140
     calibration_pairs: int = 12
     tail_pairs: int = 28
     busy_pairs: int = 16

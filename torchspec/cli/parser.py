@@ -183,7 +183,7 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     bench.add_argument(
         "--equal-pairs", type=int, default=300, help="quality: plain pairs of workers, of equal versions"
     )
-    bench.add_argument("--pairs", type=int, default=70, help="quality: pairs with planted changes beside plain blocks")
+    bench.add_argument("--pairs", type=int, default=140, help="quality: pairs with planted changes beside plain blocks")
     bench.add_argument("--tail-pairs", type=int, default=28, help="quality: pairs with a slow tail")
     bench.add_argument("--busy-pairs", type=int, default=16, help="quality: pairs with two busy neighbours")
     bench.add_argument("--asked", type=int, default=1, help="quality: questions to each other tool and truth")

@@ -255,16 +255,16 @@ def noise_now() -> dict[str, Any]:
         )
     with contextlib.suppress(OSError, ValueError):
         throttles = [
-            int(p.read_text())
-            for p in Path("/sys/devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count")
+            int(p.read_text()) for p in Path("/sys/devices/system/cpu").glob("cpu*/thermal_throttle/*_throttle_count")
         ]
         held["throttles"] = sum(throttles) if throttles else None
     return held
 
 
-def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int] | None:
-    """Clock ticks so far: of these cores in all, of their work, and of the processes `own`; None: not told here."""
-    total = busy = mine = 0
+def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int, int] | None:
+    """Clock ticks so far: of these cores in all, of their work, of the processes `own`, and what the host gave to
+    others; None: not told here."""
+    total = busy = mine = stolen = 0
     try:
         for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
             name, *parts = line.split()
@@ -272,24 +272,29 @@ def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int] | None:
                 ticks = [int(x) for x in parts[:8]]
                 total += sum(ticks)
                 busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]  # neither idle, nor waiting, nor stolen
+                stolen += ticks[7]
         for pid in own:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
             mine += int(fields[11]) + int(fields[12])
     except (OSError, ValueError, IndexError):
         return None
-    return (total, busy, mine) if total else None
+    return (total, busy, mine, stolen) if total else None
 
 
-def foreign_share(before: tuple[int, int, int] | None, after: tuple[int, int, int] | None) -> float | None:
-    """The share of the cores' time between two `core_use` that went to other processes than our own."""
+def foreign_shares(
+    before: tuple[int, int, int, int] | None, after: tuple[int, int, int, int] | None
+) -> dict[str, float | None]:
+    """Of the cores' time between two `core_use`: the share of other processes than our own, and the host's."""
     if before is None or after is None or after[0] <= before[0]:
-        return None
-    total, busy, mine = (b - a for a, b in zip(before, after, strict=True))
-    return max(0.0, min(1.0, (busy - mine) / total))
+        return {"pinned_share": None, "pinned_steal": None}
+    total, busy, mine, stolen = (b - a for a, b in zip(before, after, strict=True))
+    return {"pinned_share": max(0.0, min(1.0, (busy - mine) / total)), "pinned_steal": stolen / total}
 
 
-def noise_between(before: dict[str, Any], after: dict[str, Any], pinned: float | None = None) -> dict[str, Any]:
-    """The body of a `noise` record for the time between two `noise_now`; `pinned` is a `foreign_share`."""
+def noise_between(
+    before: dict[str, Any], after: dict[str, Any], pinned: dict[str, float | None] | None = None
+) -> dict[str, Any]:
+    """The body of a `noise` record for the time between two `noise_now`; `pinned` are the `foreign_shares`."""
     steal = busy = None
     if "ticks" in before and "ticks" in after:
         passed = [b - a for a, b in zip(before["ticks"], after["ticks"], strict=True)]
@@ -306,7 +311,7 @@ def noise_between(before: dict[str, Any], after: dict[str, Any], pinned: float |
         "frequency_mhz": after.get("frequency_mhz"),
         "throttled": throttled,
         "memory_pressure": after.get("memory_pressure"),
-        "others": {"busy_share": busy, "pinned_share": pinned},
+        "others": {"busy_share": busy, **(pinned or foreign_shares(None, None))},
     }
 
 

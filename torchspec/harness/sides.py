@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from .needs import Comparison
-from .run import Run, core_use, foreign_share, idlest_cores
+from .run import Run, core_use, foreign_shares, idlest_cores
 from .sequential import RATES
 from .spares import Spares
 from .supervise import WorkerFailed
@@ -79,9 +79,9 @@ class Sides:
 
     def __init__(self, run: Run, a: str, b: str, purpose: str, spares: Spares) -> None:
         self.names = (a, b)
-        #: The share of the pinned cores that other processes took; None where nothing tells, or a side has failed.
-        self.pinned: float | None = None
-        self._before: tuple[int, int, int] | None = None
+        #: What others took of the pinned cores; None where nothing tells, or a side has failed.
+        self.pinned: dict[str, float | None] | None = None
+        self._before: tuple[int, int, int, int] | None = None
         self.cores: list[int] = []
         self.a = spares.take(a, f"{purpose}-a")
         try:
@@ -106,12 +106,12 @@ class Sides:
         """Asks a, then b. A failure carries the worker, and so the side, that failed."""
         return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
 
-    def _use(self) -> tuple[int, int, int] | None:
+    def _use(self) -> tuple[int, int, int, int] | None:
         a, b = self.a.pids(), self.b.pids()
         return None if a is None or b is None else core_use(self.cores, [os.getpid(), *a, *b])
 
     def close(self) -> None:
         if not (self.a.ended or self.b.ended):
-            self.pinned = foreign_share(self._before, self._use())
+            self.pinned = foreign_shares(self._before, self._use())
         self.a.close()
         self.b.close()

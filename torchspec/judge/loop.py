@@ -250,11 +250,12 @@ def _noise(evidence: Evidence, found: Finding) -> dict[str, Any]:
             behind[records[place].seq] = records[place]
     bodies = [record.body for record in behind.values()]
     loads = [body["load"][0] for body in bodies if body.get("load")]
-    steals = [body["steal"] for body in bodies if body.get("steal") is not None]
+    others = [body.get("others") or {} for body in bodies]
+    steals = [s for s in (*(b.get("steal") for b in bodies), *(o.get("pinned_steal") for o in others)) if s is not None]
     throttled = [body["throttled"] for body in bodies if body.get("throttled") is not None]
     seen: dict[str, Any] = {"load": max(loads, default=None), "steal": max(steals, default=None)}
     seen["throttled"] = any(throttled) if throttled else None
-    shares = [(body.get("others") or {}).get("pinned_share") for body in bodies]
+    shares = [other.get("pinned_share") for other in others]
     pressures = [body.get("memory_pressure") for body in bodies]
     for name, values in (("others_on_core", shares), ("memory_pressure", pressures)):
         told = [float(v) for v in values if isinstance(v, int | float)]
