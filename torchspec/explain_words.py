@@ -132,6 +132,9 @@ def metric_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
         ("against", ", ".join(row.against) or "nothing"),
         ("usual else", row.usual + (", and never waived" if row.correctness or row.usual == "rollback" else "")),
     ]
+    if row.team:
+        alone = f" (of itself: {', '.join(row.team_alone)})" if row.team_alone else ""
+        facts.append(("team's file", f"{row.team} gives it{alone}"))
     if row.needs_against:
         facts.append(("note", "a limit names its reference with `against`"))
     return facts

@@ -32,7 +32,7 @@ def main() -> None:
         importlib.import_module(f"harness.work_{kind}")
         workload = {"options": options or {}, "beside": more.get("beside"), "entry": None}
         if "function" in more:
-            workload["entry"] = {"path": "team_code.py", "function": more["function"]}
+            workload["entry"] = {"path": more.get("file", "team_code.py"), "function": more["function"]}
         cell = {"id": "c", "workload": "w", "mode": mode, "axes": axes}
         return work_module.KINDS[kind](work_module.Task(cell, workload, 1, team, {}))
 
@@ -216,6 +216,27 @@ def main() -> None:
         return {"items": made.job(made.freeze(), "train", None, cpu, None).items}
 
     case("team step without counts", uncounted)
+    case("team other size", lambda: errors(work("python", {**rows, "lenght": 9}, function="build")))
+    case("team no size", lambda: errors(work("python", single, function="build")))
+    case("team beside less", lambda: errors(work("python", {**rows, "rows": 5}, function="build"), "old"))
+    half = {"width": 4, "dtype": "bfloat16"}
+    case("team step of a dtype", lambda: errors(work("python", half, "train", counts, function="stepper")))
+
+    def stands_in(kind: str, axes: dict[str, Any], mode: str = "infer", **more: Any) -> dict[str, Any]:
+        made = work(kind, axes, mode, **more)
+        job = made.job(made.freeze(), mode, None, cpu, None)
+        told = {"items": job.items, "unit": job.items_unit, "names": sorted(job.results(False)["output"])}
+        if kind == "decode":
+            told["first"] = list(job.first_token().shape)
+        return told
+
+    tokens = {"context": 16, "batch": 2, **single}
+    case("team tokens", lambda: stands_in("decode", tokens, function="decoder"))
+    case("team counts", lambda: stands_in("decode", tokens, options=counts, function="decoder"))
+    case("team images", lambda: stands_in("autoencoder", {"batch": 3, "size": 8, **single}, function="images"))
+    trained = {"width": 8, "rows": 5, **single}
+    case("team rows", lambda: stands_in("checkpoint", trained, "train", function="build"))
+    case("team without first token", lambda: stands_in("decode", tokens, function="decoder", file="other.py"))
     case("kernel", lambda: errors(work("triton", rows, function="build", beside="old")))
 
     def dynamic(sizes: tuple[int, ...]) -> dict[str, Any]:

@@ -74,6 +74,28 @@ def stepper(width, device):
     return step
 
 
+class Next(torch.nn.Module):
+    def __init__(self, context):
+        super().__init__()
+        self.head = torch.nn.Linear(context, 7)
+
+    def forward(self, rows):
+        return self.head(rows)
+
+
+def decoder(context, batch=2):
+    return Next(context), (torch.randn(batch, context),)
+
+
+def first_token(module, inputs):
+    assert not torch.is_grad_enabled()
+    return module(*inputs)
+
+
+def images(batch, size):
+    return torch.nn.Conv2d(3, 3, 3), (torch.rand(batch, 3, size, size),)
+
+
 class Breaks(torch.nn.Module):
     def forward(self, rows):
         rows = rows + 1
@@ -95,6 +117,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     python = request.getfixturevalue(request.param)
     team = tmp_path_factory.mktemp("team")
     (team / "team_code.py").write_text(TEAM)
+    (team / "other.py").write_text("from team_code import decoder\n")
     (team / "slice.jsonl").write_text(SLICE)
     program = ROOT / "tests" / "harness" / "kinds_program.py"
     command = [str(python), str(program), str(ROOT / "torchspec" / "harness"), str(team), sha256_hex(SLICE.encode())]
@@ -197,6 +220,30 @@ def test_the_team_code_in_every_form(found: dict[str, Any]) -> None:
     assert found["team step"]["losses"][-1] < found["team step"]["losses"][0]
     assert found["team step"]["unit"] == "rows"
     assert "needs `counts`" in found["team step without counts"]["unsupported"]
+
+
+def test_a_size_that_the_team_code_never_gets_is_no_label(found: dict[str, Any]) -> None:
+    """`check` refuses what it can see; a class or a decorated function is asked here."""
+    told = found["team other size"]["failed"]
+    assert told.startswith("TypeError: build takes no lenght: every value of it would be the same work"), told
+    assert "old takes no" not in found["team beside less"].get("failed", ""), "what stands beside need not take all"
+    assert found["team beside less"]["output"] < 1e-5
+    assert found["team no size"]["failed"].startswith("TypeError: build needs width, and the workload does not say it")
+    assert "stepper takes no dtype" in found["team step of a dtype"]["failed"]
+
+
+def test_the_team_code_counts_as_the_kind_it_stands_in_for(found: dict[str, Any]) -> None:
+    counted = {
+        name: (found[name]["items"], found[name]["unit"]) for name in ("team tokens", "team images", "team rows")
+    }
+    assert counted == {"team tokens": (2, "tokens"), "team images": (3, "images"), "team rows": (5, "samples")}
+    assert (found["team counts"]["items"], found["team counts"]["unit"]) == (3, "rows")
+
+
+def test_the_teams_decoder_gives_logits_and_a_first_token(found: dict[str, Any]) -> None:
+    assert found["team tokens"]["names"] == ["logits"]
+    assert found["team tokens"]["first"] == [2, 7]
+    assert "no function first_token(module, inputs)" in found["team without first token"]["unsupported"]
 
 
 def test_everything_that_work_holds_is_on_the_device_it_was_built_on(found: dict[str, Any]) -> None:

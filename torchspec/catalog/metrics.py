@@ -74,6 +74,7 @@ METRICS: tuple[Metric, ...] = (
         "numeric",
         kinds=("decode", "python", "ingested"),
         correctness=True,
+        team="accuracy(output, inputs)",
     ),
     latency("latency.p50", "the median"),
     latency("latency.p95", "the 95th percentile"),
@@ -90,6 +91,8 @@ METRICS: tuple[Metric, ...] = (
         "prefill and first step: 20 requests in each of three fresh processes",
         "duration",
         kinds=("decode", "ingested"),
+        team="first_token(module, inputs)",
+        team_alone=("decode",),
     ),
     Metric(
         "latency.first_token_p95",
@@ -103,6 +106,8 @@ METRICS: tuple[Metric, ...] = (
         "prefill and first step: 20 requests in each of three fresh processes",
         "duration",
         kinds=("decode", "ingested"),
+        team="first_token(module, inputs)",
+        team_alone=("decode",),
     ),
     Metric(
         "throughput",

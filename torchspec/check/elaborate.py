@@ -25,9 +25,9 @@ from torchspec.check.spec import (
     Text,
     TogetherDecl,
     WaiverDecl,
-    WorkloadDecl,
 )
 from torchspec.check.structure import Context, walk
+from torchspec.check.team import hold
 from torchspec.check.values import text_of, texts
 from torchspec.check.workload import Known
 from torchspec.check.workloads import Workloads
@@ -79,6 +79,7 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
             work.lane(line, known)
         else:
             work.workload(line, known)
+    files = _files(context, loaded, work)
     gate_sets = sets.all({g.text for w in work.made for g in w.gate_sets})
     claim_list = claims.claims(context, lines.get("claim", []), source_list, work.made, work.names)
     togethers = _together(context, lines.get("together", []), work.names)
@@ -95,7 +96,6 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
         for word, example in _REQUIRED:
             if word not in lines and not (word == "workload" and "lane" in lines):
                 context.missing(word, f"the spec has no `{word}`", place, f"for example: {example}")
-    files = _files(context, loaded, work.made)
     matrix = expand(context, work.made)
     judge_lines(context, matrix, gate_sets, place)
     if any(d.is_error for d in context.found) or upgrade is None or not baselines:
@@ -196,14 +196,15 @@ def _waivers(context: Context, lines: list[Bound], work: Workloads, backends: li
     return made
 
 
-def _files(context: Context, loaded: Loaded, workloads: list[WorkloadDecl]) -> tuple[FileText, ...]:
+def _files(context: Context, loaded: Loaded, work: Workloads) -> tuple[FileText, ...]:
+    """The team's files, each once; the workloads are held against what their own file tells."""
     made: dict[str, FileText] = {}
-    for workload in workloads:
+    for place, workload in enumerate(work.made):
         data_slice(context, loaded.folder, workload)
         entry = workload.entry
-        if entry is None:
-            continue
-        file = team_file(context, loaded.folder, entry)
-        if file is not None:
-            made.setdefault(file.path, file)
+        found = team_file(context, loaded.folder, entry) if entry is not None else None
+        if entry is not None and found is not None:
+            made.setdefault(found[0].path, found[0])
+            kind = context.catalog.workloads[workload.kind.text]
+            work.made[place] = hold(context, workload, entry, kind, found[1])
     return tuple(made.values())

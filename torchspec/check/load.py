@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchspec.check.bind import Bound, bind
-from torchspec.check.spec import EntryDecl, FileText, ParamDecl, Text, WorkloadDecl
+from torchspec.check.spec import EntryDecl, FileText, ParamDecl, TeamFile, Text, WorkloadDecl
 from torchspec.check.structure import Context
+from torchspec.check.team import read
 from torchspec.check.values import plain
 from torchspec.check.words import WORDS
 from torchspec.core.diagnostics import Label, Span
@@ -228,8 +229,8 @@ def _filled(context: Context, statement: Statement, values: dict[str, Value]) ->
     return replace(statement, arguments=tuple(groups), block=block, broken=broken)
 
 
-def team_file(context: Context, folder: Path, entry: EntryDecl) -> FileText | None:
-    """The file of an entry, read, and its function looked for; None where there is a mistake."""
+def team_file(context: Context, folder: Path, entry: EntryDecl) -> tuple[FileText, TeamFile] | None:
+    """The file of an entry and what its text tells, its function looked for; None where there is a mistake."""
     path = folder / entry.path
     root = os.path.realpath(folder)
     if not os.path.realpath(path).startswith(os.path.join(root, "")):
@@ -248,13 +249,14 @@ def team_file(context: Context, folder: Path, entry: EntryDecl) -> FileText | No
     except (OSError, ValueError) as error:
         context.say("TS227", f"{entry.path} cannot be read: {getattr(error, 'strerror', None) or error}", entry.span)
         return None
-    name = re.escape(entry.function)
+    seen, name = read(data), re.escape(entry.function)
     defined = rf"^(?:async\s+)?def\s+{name}\b|^class\s+{name}\b|^{name}\s*[:=]|^from\s.*\b{name}\b|^\s+{name},?\s*$"
-    if not re.search(defined, text, re.MULTILINE):
+    there = bool(re.search(defined, text, re.MULTILINE)) if seen.names is None else entry.function in seen.names
+    if not there:
         functions = re.findall(r"^def\s+([A-Za-z_]\w*)", text, re.MULTILINE)
         context.unknown("TS228", f"function in {entry.path} named", entry.function, entry.span, functions)
         return None
-    return FileText(entry.path, data)
+    return FileText(entry.path, data), seen
 
 
 #: A slice up to this size is held against its digest by `check`; a larger one only where it is read.

@@ -12,6 +12,7 @@ from math import prod
 from torchspec.catalog import Metric
 from torchspec.check.spec import CheckedCell, CheckedGate, GateLine, GateSetDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context
+from torchspec.check.team import lacks
 from torchspec.core.diagnostics import Label, Span
 
 MAX_CELLS = 200_000
@@ -145,6 +146,10 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
         hint = f"{gives}; give this workload a gate set of its own"
         message = f"work of kind {workload.kind.text} cannot give {metric.name}"
         _once(context, "TS314", message, line.metric.span, hint, label)
+        return False
+    lacking = lacks(workload, kind, metric)
+    if lacking is not None:
+        _once(context, "TS314", lacking[0], line.metric.span, lacking[1], label)
         return False
     if line.against is not None and line.against.text == "beside" and workload.beside is None:
         hint = f"say what it stands beside, or narrow the gate: kind {workload.kind.text}  beside …"

@@ -184,6 +184,22 @@ class EntryDecl(NamedTuple):
     span: Span
 
 
+class TeamFunction(NamedTuple):
+    """Parameters of a function of the team: those that can be given by name, those without a default, `**anything`."""
+
+    takes: tuple[str, ...]
+    needs: tuple[str, ...]
+    anything: bool
+
+
+class TeamFile(NamedTuple):
+    """What the text of a team's file tells: the names at its top level (None: not all of them can be seen), and the
+    functions whose parameters can be seen."""
+
+    names: frozenset[str] | None
+    functions: dict[str, TeamFunction]
+
+
 class LaneDecl(NamedTuple):
     name: Text
     owner: Text | None
@@ -208,6 +224,7 @@ class WorkloadDecl(NamedTuple):
     items_unit: str | None  # what throughput counts: "tokens", "queries"
     stage: Text | None
     span: Span
+    team: TeamFile | None = None  # what was seen of the entry's file
 
 
 class GateLine(NamedTuple):

@@ -146,6 +146,12 @@ class FrozenCell:
             if not reference.is_file():
                 continue
             found = worker.ask("compare", limit, values=str(path), references=str(reference), truth=truth)
+            nameless = found["parts"].get("output", {}).keys().isdisjoint({"logits_max_abs", "problem"})
+            if nameless and self.needs.wants("error.logits_max_abs"):
+                why = (
+                    "the output of this work names no `logits`: it is a tensor, or a tuple, and no dict with that name"
+                )
+                run.unsupported(self.cell, side, "error.logits_max_abs", Unable(why, "backend"), against)
             for part, figures in found["parts"].items():
                 prefix = "error." if part == "output" else "error.gradient_"
                 where = figures.pop("worst", {})

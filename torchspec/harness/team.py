@@ -49,7 +49,7 @@ def old_path(task: Task, path: str) -> Any:
     if task.entry is not None:
         made = getattr(team_file(task.team, task.entry["path"]), path.rsplit(".", 1)[-1], None)
         if made is not None:
-            given = call_team(made, task)
+            given = call_team(made, task, whole=False)
             return given[0] if isinstance(given, tuple) else given
     function: Any = torch
     for part in path.removeprefix("torch.").split("."):
@@ -84,14 +84,37 @@ def data_rows(task: Task) -> list[str]:
     return lines[rows[0] : rows[1]] if rows else lines
 
 
-def call_team(function: Any, task: Task, device: Any = None) -> Any:
-    """Calls with what the function's parameters name: axes of the cell, `data` (lines), `dtype`, `seed`, `device`."""
+#: What any function of the team may ask for beside the axes.
+GIVEN_ANYWAY = ("dtype", "data", "seed", "device")
+#: Axes that the work need not ask for: it is converted to the one, and started as many times as the other says.
+APART = ("dtype", "ranks")
+
+
+def takes(function: Any, name: str) -> bool:
+    """Whether a function can be given `name` by name."""
+    found = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in found.values()):
+        return True
+    return name in found and found[name].kind in (found[name].POSITIONAL_OR_KEYWORD, found[name].KEYWORD_ONLY)
+
+
+def call_team(function: Any, task: Task, device: Any = None, whole: bool = True) -> Any:
+    """Calls with what the function's parameters name: axes of the cell, `data` (lines), `dtype`, `seed`, `device`.
+
+    `whole`: it makes the work, so that it must take every axis: one that it does not take changes nothing, and the cell
+    would carry a size that its work never got. Raises TypeError.
+    """
     import torch
 
+    name = getattr(function, "__name__", "the function")
+    unmet = [axis for axis in task.axes if axis not in APART and not takes(function, axis)]
+    if whole and unmet:
+        raise TypeError(
+            f"{name} takes no {', '.join(unmet)}: every value of it would be the same work; give {name} a parameter of "
+            "that name, or take the line out of the shape"
+        )
     parameters = inspect.signature(function).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    own = ("dtype", "data", "seed", "device")
-    given = {k: v for k, v in task.axes.items() if k not in own and (k in parameters or anything)}
+    given = {key: value for key, value in task.axes.items() if key not in GIVEN_ANYWAY and takes(function, key)}
     if "dtype" in parameters:
         given["dtype"] = getattr(torch, str(task.axes.get("dtype", "float32")))
     if "data" in parameters and ("data" in task.options or parameters["data"].default is inspect.Parameter.empty):
@@ -100,4 +123,11 @@ def call_team(function: Any, task: Task, device: Any = None) -> Any:
         given["seed"] = task.seed
     if "device" in parameters:
         given["device"] = device if device is not None else torch.device("cpu")
+    missing = [
+        key
+        for key, one in parameters.items()
+        if key not in given and one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    if missing:
+        raise TypeError(f"{name} needs {', '.join(missing)}, and the workload does not say it: write it in the shape")
     return function(**given)

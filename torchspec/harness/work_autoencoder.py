@@ -20,7 +20,7 @@ class Autoencoder(Work):
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
-        self.team = TeamCode(task) if task.entry is not None else None
+        self.team = TeamCode(task, self) if task.entry is not None else None
 
     def _size(self, name: str, usual: int) -> int:
         return int(self.axis(name, usual))

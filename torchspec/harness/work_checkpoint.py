@@ -15,6 +15,8 @@ from .trees import map_leaves, tree_digest
 from .work import Job, ModuleJob, Unsupported, Work
 from .work_python import TeamCode
 
+#: Rows of one step of the kind's own module.
+ROWS = 8
 #: What the folder holds; each is a part of the state and of the tree that is saved beside it.
 STATE_PARTS = ("module", "optimizer", "rng")
 
@@ -28,12 +30,12 @@ class Checkpoint(Work):
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
-        self.team = TeamCode(task) if task.entry is not None else None
+        self.team = TeamCode(task, self) if task.entry is not None else None
 
     def inputs(self) -> Any:
         import torch
 
-        return self.team.inputs() if self.team is not None else (torch.randn(8, int(self.axis("hidden", 256))),)
+        return self.team.inputs() if self.team is not None else (torch.randn(ROWS, int(self.axis("hidden", 256))),)
 
     def module(self, path: str | None) -> Any:
         import torch
@@ -44,6 +46,9 @@ class Checkpoint(Work):
         return torch.nn.Sequential(
             *(part for _ in range(layers) for part in (torch.nn.Linear(hidden, hidden), torch.nn.GELU()))
         )
+
+    def items(self) -> int:
+        return ROWS if self.team is None else self.team.rows()
 
     def loss(self, output: Any, inputs: Any) -> Any:
         return output.square().mean()
@@ -63,7 +68,7 @@ class CheckpointJob(ModuleJob):
             distributed_checkpoint("save", {part: saved[part] for part in STATE_PARTS}, folder)
             return {**saved, "files": packed(Path(folder))}
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any]) -> dict[str, Any]:
         """Reads the folder into a state of this side's own making, which must become the saved one bit for bit."""
         import torch
 
@@ -79,7 +84,7 @@ class CheckpointJob(ModuleJob):
         for part in STATE_PARTS:
             if tree_digest(read[part]) != tree_digest(saved[part]):
                 raise ValueError(f"the distributed checkpoint gives another {part} state than was saved")
-        super().restore({**saved, **read})
+        return super().restore({**saved, **read})
 
 
 def distributed_checkpoint(do: str, state: dict[str, Any], folder: str) -> None:

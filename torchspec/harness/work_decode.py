@@ -2,7 +2,8 @@
 
 One step takes the last token of the prompt, with all before it in the cache, and gives the next token's logits. The
 step writes the same place of the cache each time, so that every repeat is the same work. Prefill gives the same logits
-without a cache. Must not sample: what is compared are logits.
+without a cache. Must not sample: what is compared are logits. The team's own code may stand in for it: its step, its
+shapes, and its `first_token(module, inputs)`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Decode(Work):
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
-        self.team = TeamCode(task) if task.entry is not None else None
+        self.team = TeamCode(task, self) if task.entry is not None else None
 
     def _size(self, name: str, usual: int) -> int:
         return int(self.axis(name, usual))
@@ -50,7 +51,7 @@ class Decode(Work):
 
     def job(self, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any) -> Job:
         if self.team is not None:
-            return ModuleJob(self.team, frozen, mode, path, device, dtype)
+            return TeamDecodeJob(self.team, frozen, mode, path, device, dtype)
         return DecodeJob(self, frozen, mode, path, device, dtype)
 
 
@@ -133,3 +134,19 @@ class DecodeJob(ModuleJob):
 
     def path_taken(self, seen: dict[str, Any]) -> str:
         return "one token over the cache" if self.cached else "the whole context at once"
+
+
+class TeamDecodeJob(ModuleJob):
+    """A step of the team's own decoder. What it returns are logits, where it returns one tensor and no names."""
+
+    def results(self, gradients: bool) -> dict[str, dict[str, Any]]:
+        found = super().results(gradients)
+        if list(found["output"]) == ["output"]:
+            found["output"] = {"logits": found["output"]["output"]}
+        return found
+
+    def first_token(self) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return self.work.first_token(self.runner, self.inputs)

@@ -5,10 +5,13 @@
     (module, inputs, loss_fn, optimizer)    optimizer(parameters) gives a torch.optim.Optimizer; loss_fn may be None
     step                                    a function without arguments; the workload's `counts` says what it does
 
-Beside it the file may hold `accuracy(output, inputs)`: the share of right answers, from 0 to 1, for `task.accuracy`.
+Beside it the file may hold `accuracy(output, inputs)`: the share of right answers, from 0 to 1, for `task.accuracy`;
+and, where the code stands in for token-by-token decoding, `first_token(module, inputs)`: all between a request and its
+first token.
 
 The function is given what its parameters name: axes of the shape, `data` (lines of the slice), `dtype`, `seed`,
-`device`.
+`device`. It takes every axis that the spec says but `dtype`, to which the module is converted; a `step` converts
+nothing, and takes `dtype` too where the spec says another one than float32.
 """
 
 from __future__ import annotations
@@ -16,22 +19,29 @@ from __future__ import annotations
 from typing import Any
 
 from .precision import mixed
-from .team import call_team, old_path, team_file, team_function
+from .team import call_team, old_path, takes, team_file, team_function
 from .trees import convert, tensors
 from .work import Job, ModuleJob, Task, Unsupported, Work
 
 
 class TeamCode(Work):
-    """`counts` says how many items one step works off: {"value": 64, "unit": "queries"}; `autocast` mixed precision."""
+    """`counts` says how many items one step works off: {"value": 64, "unit": "queries"}; `autocast` mixed precision.
+
+    `stands_for`: the work of another kind in whose place the team's code stands. Its items are counted as that kind
+    counts them, unless `counts` says otherwise.
+    """
 
     kind = "python"
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, stands_for: Work | None = None) -> None:
         super().__init__(task)
         self._given: Any = None
+        self._stands_for = stands_for
         self.counts: Any = task.options.get("counts")
         if isinstance(self.counts, dict):
             self.items_unit = str(self.counts.get("unit", "items"))
+        elif stands_for is not None:
+            self.items_unit = stands_for.items_unit
 
     def returned(self, again: bool = False, device: Any = None) -> Any:
         """What the team's function returns, checked; the same as before unless `again`."""
@@ -77,12 +87,28 @@ class TeamCode(Work):
             raise ValueError(f"accuracy(output, inputs) gave {value}, which is no share between 0 and 1")
         return {"value": value, "by": f"accuracy of {entry['path']}"}  # type: ignore[index]
 
+    def first_token(self, module: Any, inputs: Any) -> Any:
+        """All between a request and its first token, as the team's own `first_token` does it."""
+        entry = self.task.entry
+        first = getattr(team_file(self.task.team, entry["path"]), "first_token", None) if entry is not None else None
+        if not callable(first):
+            where = entry["path"] if entry is not None else "the workload"
+            why = "that does all between a request and its first token"
+            raise Unsupported(f"{where} has no function first_token(module, inputs) {why}", "backend")
+        return first(module, inputs)
+
     def optimizer(self, parameters: list[Any]) -> Any:
         given = self.returned()
         return given[3](parameters) if len(given) == 4 else super().optimizer(parameters)
 
+    def rows(self) -> int:
+        """Rows of the first input: the samples of a step."""
+        return int(next((t.shape[0] for t in tensors(self.inputs()).values() if t.dim()), 1))
+
     def items(self) -> int:
-        return int(self.counts.get("value", 1)) if isinstance(self.counts, dict) else 1
+        if isinstance(self.counts, dict):
+            return int(self.counts.get("value", 1))
+        return self._stands_for.items() if self._stands_for is not None else 1
 
     def freeze(self) -> dict[str, Any]:
         import torch
@@ -111,6 +137,12 @@ class StepJob(Job):
             raise Unsupported("a step() decides its own precision, so that it has no reference", "backend")
         if mode in ("compile", "export"):
             raise Unsupported("a step() is no module to compile or export", "backend")
+        asked, entry = work.task.axes.get("dtype", "float32"), work.task.entry
+        if asked != "float32" and entry is not None and not takes(team_function(work.task.team, entry), "dtype"):
+            name = entry["function"]
+            raise TypeError(
+                f"{name} takes no dtype, and nothing converts a step() to {asked}: it would be its label only"
+            )
         if not isinstance(work.counts, dict):
             raise Unsupported("a step() needs `counts`, such as: counts 64 queries per step", "backend")
         self.items, self.items_unit = work.items(), work.items_unit

@@ -269,5 +269,21 @@ TABLE: tuple[Code, ...] = (
         'data "slices/queries.jsonl"  digest "sha256:00000000"',
         'data "slices/queries.jsonl"  digest "sha256:9c1e5ab07d"',
     ),
+    Code(
+        "TS245",
+        "an axis that the team's function does not take",
+        "Axes of the team's own code are given to its function by name. One that it does not take changes nothing: every "
+        "value of it would be the same work under another label.",
+        "lenght 128                    # def build(length): …",
+        "length 128",
+    ),
+    Code(
+        "TS246",
+        "a parameter of the team's function that nothing gives",
+        "The function is given the axes of the shape, `data`, `dtype`, `seed` and `device`, by name. A parameter without "
+        "a default that is none of them would end every cell with an error.",
+        'kind python "bench/reranker.py:build"                    # def build(width): …',
+        'kind python "bench/reranker.py:build"\nshape {\n  width 512\n}',
+    ),
     Code("TS243", "too many cells", "A matrix has at most 200,000 cells; take fewer values on some axes."),
 )
