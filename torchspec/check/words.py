@@ -348,7 +348,12 @@ WORDS: dict[str, tuple[Row, ...]] = {
         Row("manual", "a step by hand: it fails the rehearsal", (_s("a step"),), repeat=True),
     ),
     "measure": (
-        Row("cell", "time for one cell (60 s unless said)", (Slot("quantity", "a time"),), example="cell 60 s"),
+        Row(
+            "cell",
+            "time for the pairs of one cell, again for confirming, and half of it for controls (60 s unless said)",
+            (Slot("quantity", "a time"),),
+            example="cell 60 s",
+        ),
         Row("run", "time for a whole run (1 h)", (Slot("quantity", "a time"),), example="run 1 h"),
         Row(
             "pairs", "pairs of fresh workers (2 to 8)", (Slot("count", "at least"), Slot("count", "at most", mark="to"))
