@@ -199,13 +199,6 @@ def test_a_baseline_that_cannot_read_its_own_either_blames_nobody():
     assert [(side, metric) for side, metric, _ in run.lacks] == [("candidate", "checkpoint.candidate_to_baseline")]
 
 
-def test_a_time_that_cannot_be_had_is_unsupported_and_no_fact():
-    ranks = MockRanks(*((side, "checkpoint.read", 9, "raised") for side in MockRun.sides))
-    run, facts = checkpoint_facts("checkpoint.load_time", ranks)
-    assert facts == {}
-    assert len(run.lacks) == 2
-
-
 def test_a_damaged_checkpoint_that_any_rank_takes_and_a_previous_one_that_does_not_load_are_told():
     taken = {"checkpoint.damaged": [REFUSED, {**REFUSED, "whole file cut in half": None}]}
     _, facts = checkpoint_facts("checkpoint.truncated", MockRanks(answers=taken))

@@ -11,6 +11,7 @@ from .dist_cells import RankCells
 from .dist_checks import CHECKPOINT_FACTS
 from .dist_fault_trials import FAULT_FACTS
 from .dist_program import run_rank
+from .dist_times import CHECKPOINT_TIMES
 from .dist_trials import RECOVERY_METRICS
 from .dist_worker import RankRun
 from .needs import MORE_KNOWN, MORE_REPEATED
@@ -43,6 +44,6 @@ class Distributed(Device):
         return facts
 
 
-MORE_KNOWN.update({*ROUND_METRICS, *CURVE_METRICS, *CHECKPOINT_FACTS, *RECOVERY_METRICS, *FAULT_FACTS})
-MORE_KNOWN.add("collective.correct")
-MORE_REPEATED.update(ROUND_METRICS)
+MORE_KNOWN.update({*CURVE_METRICS, *CHECKPOINT_FACTS, *RECOVERY_METRICS, *FAULT_FACTS, "collective.correct"})
+MORE_REPEATED.update({*ROUND_METRICS, *CHECKPOINT_TIMES})
+MORE_KNOWN.update(MORE_REPEATED)

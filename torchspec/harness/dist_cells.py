@@ -13,6 +13,7 @@ from collections.abc import Callable
 from .dist_cell import RankCell, RankPlantedMemory, RankPool
 from .dist_checks import CheckpointFacts
 from .dist_fault_trials import FaultTrials
+from .dist_times import CheckpointTimes
 from .dist_trials import RecoveryTrials
 from .dist_worker import RankRun
 from .fresh import CellOver
@@ -83,6 +84,7 @@ class RankCells:
                 cell.round(repeat)
                 if repeat == 0:
                     CheckpointFacts(cell).all()
+                CheckpointTimes(cell).take(repeat)
 
             self._act(cell, turn)
         self.pairs.timed = [one for one in self.pairs.timed if one.cell in self.open]

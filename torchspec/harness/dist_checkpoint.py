@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +139,42 @@ def _checkpoint_write(state: RankState, frame: dict[str, Any]) -> Any:
     before = write_checkpoint(run, root)
     earlier = state_digests(run)
     run.losses(1)
-    begin = time.perf_counter()
     path = write_checkpoint(run, root)
-    seconds = time.perf_counter() - begin
     digests = state_digests(run)
-    size = sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
-    return {"path": str(path), "earlier_path": str(before), "digests": digests, "earlier": earlier, "bytes": size,
-            "seconds": seconds, "losses": run.losses(int(frame["further"]))}  # fmt: skip
+    return {"path": str(path), "earlier_path": str(before), "digests": digests, "earlier": earlier,
+            "bytes": bytes_below(path), "losses": run.losses(int(frame["further"]))}  # fmt: skip
+
+
+def bytes_below(folder: Path) -> int:
+    return sum(part.stat().st_size for part in folder.rglob("*") if part.is_file())
+
+
+def _checkpoint_time(state: RankState, frame: dict[str, Any]) -> Any:
+    """One step, then seconds of writing its sharded checkpoint below `root` and, with `load`, of reading it back, each
+    from a barrier on; this rank's own."""
+    import torch.distributed as dist
+
+    run = training_item(state, frame).fresh()
+    run.losses(1)
+    root = Path(frame["root"])
+
+    def timed(act: Callable[[], Any]) -> float:
+        state.synchronize()
+        dist.barrier()
+        begin = time.perf_counter()
+        act()
+        state.synchronize()
+        return time.perf_counter() - begin
+
+    found: dict[str, Any] = {"save_s": timed(partial(write_checkpoint, run, root, whole=False))}
+    path = checkpoint_folder(root, run.index)
+    if frame["load"]:
+        found["load_s"] = timed(partial(read_sharded, run, path))
+    size = bytes_below(path)
+    dist.barrier()  # nobody removes what another still reads
+    if state.rank == 0:
+        shutil.rmtree(root, ignore_errors=True)
+    return {**found, "bytes": size}
 
 
 def _load_and_go_on(run: TrainingRun, form: str, path: Path, index: int, further: int) -> dict[str, Any]:
@@ -227,4 +258,5 @@ CHECKPOINT_COMMANDS: dict[str, RankCommand] = {
     "checkpoint.write_alone": _checkpoint_write_alone,
     "checkpoint.read": _checkpoint_read,
     "checkpoint.damaged": _checkpoint_damaged,
+    "checkpoint.time": _checkpoint_time,
 }

@@ -8,6 +8,7 @@ have to be finite, but are not weighed. Must not judge.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from .twice import asked_twice
 
 CHECKPOINT_FACTS = (
     "checkpoint.candidate_to_baseline", "checkpoint.baseline_to_candidate", "checkpoint.reshard", "checkpoint.resume",
-    "checkpoint.truncated", "checkpoint.save_time", "checkpoint.load_time",
+    "checkpoint.truncated",
 )  # fmt: skip
 #: Steps before the checkpoint, and steps behind it whose losses are compared.
 CHECKPOINT_STEPS = 3
@@ -50,15 +51,13 @@ class CheckpointFacts:
         self.cell, self.run = cell, cell.ranks
         self.root = self.run.scratch / "checkpoints" / cell.cell
         self.written: dict[str, dict[str, Any]] = {}
+        self.open_in: list[RankWorker] = []
 
     def wanted(self) -> list[str]:
         return [metric for metric in CHECKPOINT_FACTS if self.cell.needs.wants(metric)]
 
     def missing(self, metric: str, side: str) -> bool:
-        key = {"cell": self.cell.cell, "side": side, "metric": metric, "against": None}
-        if metric.endswith("_time"):
-            return not self.run.past.has("sample", **key, repeat=0)
-        return not self.run.past.has("fact", **key)
+        return not self.run.past.has("fact", cell=self.cell.cell, side=side, metric=metric, against=None)
 
     def all(self) -> None:
         """Asks for what the gates want and the ledger lacks. A side that raises an error at it fails the fact, by name;
@@ -69,14 +68,17 @@ class CheckpointFacts:
         if not todo:
             return
         self.run.progress.event("doing", what="checkpoints", side=None)
-        for metric, side in todo:
-            try:
-                kind, body = self.one(metric, side)
-                body["detail"]["world"] = self.cell.count
-                self.run.write(kind, body)
-            except Unable as reason:
-                self.run.unsupported(self.cell.cell, side, metric, reason)
-        shutil.rmtree(self.root, ignore_errors=True)
+        try:
+            for metric, side in todo:
+                try:
+                    kind, body = self.one(metric, side)
+                    body["detail"]["world"] = self.cell.count
+                    self.run.write(kind, body)
+                except Unable as reason:
+                    self.run.unsupported(self.cell.cell, side, metric, reason)
+        finally:
+            self.close()
+            shutil.rmtree(self.root, ignore_errors=True)
 
     def sides_of(self, metric: str) -> tuple[str, ...]:
         """Whose word a fact is. What crosses over is the candidate's; the rest both sides show."""
@@ -85,11 +87,6 @@ class CheckpointFacts:
 
     def one(self, metric: str, side: str) -> tuple[str, dict[str, Any]]:
         """The record of one metric. Raises Unable where there is none."""
-        if metric.endswith("_time"):
-            found = self.asked(side, lambda: self.times(metric, side))
-            if "seconds" not in found:
-                raise Unable(f"{found['how']} while doing {found['stage']}: {found['error']}", "version")
-            return self.cell.figure(side, metric, found.pop("seconds"), "s", 0, "perf_counter", **found)
         base, new = "baseline", self.run.candidate
         ask: Callable[[], dict[str, Any]] = {
             "checkpoint.candidate_to_baseline": partial(self.crossing, new, base),
@@ -115,7 +112,16 @@ class CheckpointFacts:
             frozen = str(self.run.frozen_file(self.cell.cell))
             worker.ask("hello", self.run.start_timeout_s)
             worker.ask("open", self.run.timeout_s, name="checkpoint", cell=self.cell.cell, frozen=frozen)
+            self.open_in.append(worker)
         return worker
+
+    def close(self) -> None:
+        """Closes what was opened: the round's jobs go on with other cells, and are timed."""
+        for worker in self.open_in:
+            with contextlib.suppress(WorkerFailed, Unable):  # it ends with its worker
+                if not worker.ended:
+                    worker.ask("close", self.run.timeout_s, name="checkpoint")
+        self.open_in.clear()
 
     def ask(self, side: str, do: str, **arguments: Any) -> Any:
         """Rank 0's answer."""
@@ -214,11 +220,3 @@ class CheckpointFacts:
             if problem is not None:
                 loads, error = False, error or f"the checkpoint before does not load ({form}): {problem}"
         return {"holds": error is None, "error": error, "refused": answers[0], "previous_loads": loads}
-
-    def times(self, metric: str, side: str) -> dict[str, Any]:
-        """{"seconds", "bytes", "form"} of a saving or a loading."""
-        written = self.write(side)
-        if metric == "checkpoint.save_time":
-            return {"seconds": written["seconds"], "bytes": written["bytes"], "form": "sharded and whole"}
-        seconds = self.read(side, written["path"], "sharded")["seconds"]
-        return {"seconds": seconds, "bytes": written["bytes"], "form": "sharded"}
