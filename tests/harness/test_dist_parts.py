@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from torchspec.harness import dist_train
 from torchspec.harness.dist_checks import losses_apart
 from torchspec.harness.dist_collective import bus_factor, operation_bytes
 from torchspec.harness.dist_fault_trials import who_was_slow
@@ -31,10 +32,11 @@ from torchspec.harness.dist_processes import (
     rank_disagreements,
 )
 from torchspec.harness.dist_trials import RecoveryTrials
-from torchspec.harness.dist_wait import communication_account, length, merged, shared
+from torchspec.harness.dist_wait import communication_account, length, merged, ranges_of, shared
 from torchspec.harness.dist_wire import WireError, take_frame, wire_frame, write_json_whole
 from torchspec.harness.dist_worker import slowest
 from torchspec.harness.supervise import WorkerFailed
+from torchspec.harness.work import Unsupported
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
 
@@ -247,6 +249,36 @@ def test_on_a_device_kernels_count_and_host_operators_do_not():
     events = [("ncclKernel", 7, True, 0.0, 10.0), ("gemm", 7, True, 5.0, 30.0), ("aten::mm", 1, False, 0.0, 10.0)]
     assert communication_account(events, 1)["wait_s"] == pytest.approx(5e-6)
     assert communication_account([], 1) == {"wait_s": 0.0, "flight_s": 0.0, "compute_s": 0.0, "overlap": 1.0}
+
+
+def test_labels_that_a_profiler_draws_on_the_device_are_neither_computing_nor_communication():
+    """Torch's own ranges (record_function of FSDP, of c10d) appear there beside the kernels that they hold."""
+    kernels = [("ncclDevKernel_AllGather", 20, True, 0.0, 10.0), ("gemm", 7, True, 5.0, 30.0)]
+    labels = ("FSDP::all_gather", "nccl:_all_gather_base", "ProfilerStep#1")
+    host = [(name, 1, False, 0.0, 40.0) for name in labels]
+    drawn = [(name, 20, True, 0.0, 40.0) for name in labels]
+    bare = communication_account(kernels, 1)
+    assert bare == pytest.approx({"wait_s": 5e-6, "flight_s": 10e-6, "compute_s": 25e-6, "overlap": 0.5})
+    assert communication_account([*host, *kernels, *drawn], 1) == bare
+
+    def told(name: str, device: bool, begin: float, end: float, **more: Any) -> Any:
+        spans = SimpleNamespace(start=begin, end=end)
+        return SimpleNamespace(name=name, thread=1, device_type="cuda" if device else "cpu", time_range=spans, **more)
+
+    rows = [told(name, device, begin, end) for name, _, device, begin, end in kernels]  # torch 2.4 has no such mark
+    rows.append(told("a label without its host range", True, 0.0, 40.0, is_user_annotation=True))
+    assert communication_account(ranges_of(rows, "cuda"), 1) == bare
+
+
+def test_a_meter_that_sees_no_communication_says_nothing_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An overlap of 1 where nothing was in flight would be a pass without evidence."""
+    item = SimpleNamespace(running=lambda: SimpleNamespace(step=None))
+    monkeypatch.setattr(dist_train, "training_item", lambda state, frame: item)
+    monkeypatch.setattr(dist_train, "_meet", lambda state: None)
+    account = communication_account([("aten::mm", 1, False, 0.0, 10.0)], 1)
+    monkeypatch.setattr(dist_train, "profile_waiting", lambda step, steps: account)
+    with pytest.raises(Unsupported, match="no communication"):
+        dist_train._train_wait(SimpleNamespace(), {"steps": 1})  # type: ignore[arg-type]
 
 
 # Formulas and merging.

@@ -140,7 +140,10 @@ def _train_wait(state: RankState, frame: dict[str, Any]) -> dict[str, float]:
     """Seconds a step on this rank, from the profiler; see dist_wait."""
     run = training_item(state, frame).running()
     _meet(state)
-    return profile_waiting(run.step, int(frame["steps"]))
+    found = profile_waiting(run.step, int(frame["steps"]))
+    if not found["flight_s"]:
+        raise Unsupported("torch's profiler shows no communication in these steps", "version")
+    return found
 
 
 def _state_errors(ours: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 Communication in flight: the profiler's `gloo:*` ranges (each lasts from when a gloo thread takes up the operation to
 its end), or `nccl*` kernels on a CUDA device. Computing: `aten::*` ranges on the threads that are not gloo's, or the
-other kernels of the device. **Waiting** is the time in which communication is in flight and nothing is computed
-(exposed communication); **overlap** is the share of the time in flight that is not waiting. So it does not matter who
-waits, the reducer of ddp in C++ or fsdp2's hooks in Python; a rank whose peer is late waits as long as that is late.
-The interpreter's own work between two operators counts as waiting while communication is in flight.
-Must not know what is trained.
+other kernels of the device. What `record_function` draws on a device is a label around kernels and neither: torch
+marks it from 2.5 on, and it has the name of a range of the host, which no kernel has. **Waiting** is the time in which
+communication is in flight and nothing is computed (exposed communication); **overlap** is the share of the time in
+flight that is not waiting. So it does not matter who waits, the reducer of ddp in C++ or fsdp2's hooks in Python; a
+rank whose peer is late waits as long as that is late. The interpreter's own work between two operators counts as
+waiting while communication is in flight. Must not know what is trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Interval = tuple[float, float]
@@ -49,7 +50,9 @@ def communication_account(events: Iterable[tuple[str, int, bool, float, float]],
 
     {"wait_s", "flight_s", "compute_s", "overlap"}; overlap is 1.0 where nothing was in flight.
     """
-    known = list(events)
+    seen = list(events)
+    host = {name for name, _, device, _, _ in seen if not device}
+    known = [event for event in seen if not (event[2] and event[0] in host)]
     on_device = any(device and name.startswith("nccl") for name, _, device, _, _ in known)
     if on_device:
         flight = merged((begin, end) for name, _, device, begin, end in known if device and name.startswith("nccl"))
@@ -69,6 +72,14 @@ def communication_account(events: Iterable[tuple[str, int, bool, float, float]],
             "overlap": 1.0 - wait / in_flight if in_flight > 0 else 1.0}  # fmt: skip
 
 
+def ranges_of(events: Iterable[Any], on_device: Any) -> Iterator[tuple[str, int, bool, float, float]]:
+    """What `communication_account` takes, from a profiler's events; without the labels that torch marks as such."""
+    for e in events:
+        device = e.device_type == on_device
+        if not (device and getattr(e, "is_user_annotation", False)):
+            yield str(e.name), int(e.thread), device, float(e.time_range.start), float(e.time_range.end)
+
+
 def profile_waiting(step: Callable[[], Any], steps: int) -> dict[str, float]:
     """Run `steps` steps under the profiler and account for them."""
     import torch
@@ -80,11 +91,4 @@ def profile_waiting(step: Callable[[], Any], steps: int) -> dict[str, float]:
             step()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-    cuda = torch.autograd.DeviceType.CUDA
-    return communication_account(
-        (
-            (str(e.name), int(e.thread), e.device_type == cuda, float(e.time_range.start), float(e.time_range.end))
-            for e in recorded.events()
-        ),
-        steps,
-    )
+    return communication_account(ranges_of(recorded.events(), torch.autograd.DeviceType.CUDA), steps)
