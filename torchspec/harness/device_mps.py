@@ -18,6 +18,15 @@ from .environ import cpu_model
 LOOK_EVERY_S = 0.001
 
 
+def apple_name(ask: Callable[[], str] | None) -> str:
+    """The chip's name: as Metal tells it where this torch asks it, else as the system does."""
+    try:
+        told = ask() if ask is not None else ""
+    except (RuntimeError, AttributeError):
+        told = ""
+    return told or cpu_model()
+
+
 class Mps(Device):
     """torch's mps device."""
 
@@ -38,7 +47,8 @@ class Mps(Device):
 
         import torch
 
-        facts: dict[str, Any] = {"name": cpu_model(), "macos": platform.mac_ver()[0]}
+        ask = getattr(torch.backends.mps, "get_name", None) if self.missing() is None else None
+        facts: dict[str, Any] = {"name": apple_name(ask), "macos": platform.mac_ver()[0]}
         if self.missing() is None and hasattr(torch.mps, "recommended_max_memory"):
             facts["recommended_bytes"] = torch.mps.recommended_max_memory()
         return facts

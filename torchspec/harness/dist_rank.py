@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from .device import DEVICES, Device
 from .dist_processes import tie_to_parent
 from .dist_wire import LEASH_EXIT, Leash
 from .embedded import Embedded
@@ -100,9 +101,12 @@ def transports_available() -> dict[str, Any]:
 
 
 def rank_environment(state: RankState) -> dict[str, Any]:
-    """What this rank is, as a `side.environment` record says it, and its transports. All ranks must agree."""
+    """What this rank is, as a `side.environment` record says it, with the device below it and its transports. All
+    ranks must agree."""
+    device = DEVICES.get(str(state.embedded.plan["backend"].get("over")), Device)()
     digests = dict(state.settings.get("digests", {}))
     body = side_environment(state.embedded.source, digests, dict(state.embedded.frozen["settings"]))
+    body["device"] = {**device.probe(), "precision": device.precision()}
     return {**body, "ranks": {"world": state.world, "transports": transports_available()}}
 
 

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .alike import device_differences, other_hardware
 from .below import missing_below
 from .calibrate import calibrate, take_calibration
 from .chain import EvidenceError, Ledger, file_sha256
@@ -60,6 +61,7 @@ class Driver:
     ) -> None:  # fmt: skip
         self.embedded, self.candidate, self.context, self.progress = embedded, candidate, context, progress
         self.cells = self._chosen(only, stage)
+        self.missing: dict[str, str] = {}  # side -> the device that it cannot run without
         self.digest = file_sha256(embedded.source)
         harness = folder / "harness" / self.digest[:12] / f"{embedded.backend}.py"
         harness.parent.mkdir(parents=True, exist_ok=True)
@@ -286,6 +288,7 @@ class Driver:
             run.write("side.environment", {"side": side, "candidate": self.candidate, **environment})
             if hello["missing"] is not None:
                 missing[side] = hello["missing"]
+        self.missing = missing
         self._hold_controls(open_cells, earlier)
         return self._unsupported(open_cells, missing)
 
@@ -349,6 +352,12 @@ class Driver:
             one, two = self._comparable(part, baseline), self._comparable(part, candidate)
             if one != two:
                 found.append((part, one, two, f"the two sides differ in {part}"))
+        found += device_differences(baseline.get("device") or {}, candidate.get("device") or {})
+        named = [str(name) for name in self.embedded.plan["backend"].get("hardware") or ()]
+        for side, held in (("baseline", baseline), (self.candidate, candidate)):
+            other = other_hardware(named, held.get("device") or {})
+            if other is not None and side not in self.missing:
+                found.append((f"hardware of {side}", named, (held.get("device") or {}).get("name"), other))
         found += self._package_differences(baseline, candidate)
         for what, one, two, reason in found:
             self.run.broken(None, what, one, two, reason)

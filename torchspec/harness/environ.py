@@ -6,6 +6,7 @@ Variables are recorded by an allow-list, and a value that looks like a secret ne
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import math
 import os
@@ -103,10 +104,29 @@ def _first_line(path: str) -> str | None:
         return None
 
 
+#: Where Linux tells of its processors.
+PROCESSORS = Path("/proc/cpuinfo")
+
+
+def system_text(name: str) -> str | None:
+    """What macOS tells under a name such as machdep.cpu.brand_string; None elsewhere."""
+    if sys.platform != "darwin":
+        return None
+    try:
+        libc, size, room = ctypes.CDLL(None), ctypes.c_size_t(256), ctypes.create_string_buffer(256)
+        failed = libc.sysctlbyname(name.encode(), room, ctypes.byref(size), None, ctypes.c_size_t(0))
+    except (OSError, AttributeError):
+        return None
+    return None if failed else room.value.decode("utf-8", "replace").strip() or None
+
+
 def cpu_model() -> str:
     """The processor's name as the system tells it."""
+    told = system_text("machdep.cpu.brand_string")
+    if told:
+        return told
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in PROCESSORS.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.lower().startswith(("model name", "hardware")):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

@@ -8,6 +8,7 @@ Must not judge a candidate.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -26,6 +27,8 @@ from torchspec.model.plan import Plan
 #: Part of every environment, and not of the work.
 INSTALLERS = ("pip", "uv", "wheel")
 OWN_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+#: Facts of a device that are the machine's; the rest of a probe is torch's own.
+MACHINES_OWN = ("name", "memory_bytes", "processors", "architecture", "devices", "driver", "macos")
 MEASURED = ("timing", "sample", "fact")
 USUAL_SEES = 0.05
 #: Metrics whose control plants bytes.
@@ -231,10 +234,17 @@ def _environments(plan: Plan, run: Run) -> Iterator[dict[str, Any]]:
             if wanted and ".".join(python.split(".")[:2]) != wanted:
                 reason = f"{side.id} runs Python {python}, and the plan freezes Python {wanted}"
                 yield difference(f"python of {side.id}", wanted, python, reason)
-        for part in ("python", "env", "threads", "settings", "digests", "malloc"):
+        for side, record in ((plan.baseline, one), (candidate, two)):
+            named = next((b.hardware for b in plan.backends if b.name == run.backend), ())
+            called, other = _other_hardware(named, record.body.get("device") or {})
+            if other is not None:
+                yield difference(f"hardware of {side.id}", list(named), called, other)
+        for part in ("python", "implementation", "env", "threads", "settings", "digests", "glibc", "malloc"):
             a, b = _comparable(part, one.body.get(part)), _comparable(part, two.body.get(part))
             if a != b:
                 yield difference(part, a, b, f"the two sides differ in {part}")
+        for what, a, b in _devices(one.body.get("device") or {}, two.body.get("device") or {}):
+            yield difference(what, a, b, f"{what} is {a} in the baseline and {b} in the candidate")
         allowed = {"torch", *INSTALLERS, *(one.body.get("torch_pins") or []), *(two.body.get("torch_pins") or [])}
         here, there = one.body.get("packages") or {}, two.body.get("packages") or {}
         patterns = [_normal(pattern) for pattern in candidate.may_differ]
@@ -245,6 +255,32 @@ def _environments(plan: Plan, run: Run) -> Iterator[dict[str, Any]]:
                     f"{here.get(name) or 'absent'} in the baseline and {there.get(name) or 'absent'} in the candidate"
                 )
                 yield difference(f"package {name}", here.get(name), there.get(name), f"package {name} is {words_of}")
+
+
+def _devices(one: dict[str, Any], two: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(what, the baseline's, the candidate's) of the device and its switches of precision, where both sides tell."""
+    switches = [side.get("precision") or {} for side in (one, two)]
+    told = [(f"device {part}", one.get(part), two.get(part)) for part in MACHINES_OWN]
+    names = sorted({*switches[0], *switches[1]})
+    told += [(f"precision {name}", switches[0].get(name), switches[1].get(name)) for name in names]
+    for what, a, b in told:
+        if a is not None and b is not None and a != b:
+            yield what, a, b
+
+
+def _other_hardware(named: Sequence[str], device: dict[str, Any]) -> tuple[str | None, str | None]:
+    """(what the device is called, why it is none of those that the plan names); no reason where it is one of them.
+
+    A device that tells nothing is missing there, and its cells say so; the harness refuses one without a name.
+    """
+    called = [str(device[part]) for part in ("name", "architecture") if device.get(part)]
+    if not named or not called or any(_words(name) in _words(text) for name in named for text in called):
+        return None, None
+    return called[0], f"the plan names {' or '.join(named)}, and the machine had {called[0]}"
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
 
 
 def _comparable(part: str, value: Any) -> Any:
