@@ -11,13 +11,13 @@ Each timed call starts from a barrier and a rank's time is its own; the driver t
 
 from __future__ import annotations
 
-import datetime
 import random
 import time
 from typing import Any
 
 from .dist_item import RANK_ITEMS, RankItem, rank_item
-from .dist_rank import RankCommand, RankState, transports_available
+from .dist_rank import RankCommand, RankState
+from .dist_transports import transport_device, transport_group
 from .measure import timed_samples
 from .trees import tree_digest
 from .work import Unsupported, Work
@@ -45,48 +45,6 @@ def operation_bytes(operation: str, message: int, ranks: int) -> int:
     if operation == "barrier":
         return 0
     return message * ranks if operation == "all_gather" else message
-
-
-def transport_group(state: RankState, transport: str) -> Any:
-    """The process group of all ranks over `transport`. Raises Unsupported on every rank when one rank lacks it."""
-    import torch.distributed as dist
-
-    if transport in state.groups:
-        return state.groups[transport]
-    mine = transport_here(transport)
-    everyone: list[Any] = [None] * state.world
-    dist.all_gather_object(everyone, mine)
-    for rank, answer in enumerate(everyone):
-        if not answer["available"]:
-            raise Unsupported(f"{transport} on rank {rank}: {answer['error']}", answer["where"])
-    state.groups[transport] = new_transport_group(state, transport, state.timeout_s)
-    return state.groups[transport]
-
-
-def transport_here(transport: str) -> dict[str, Any]:
-    """Whether this rank has a transport: {"available", "error", "where"}."""
-    unknown = {"available": False, "error": f"unknown transport {transport}", "where": "version"}
-    found: dict[str, Any] = transports_available().get(transport, unknown)
-    return found
-
-
-def new_transport_group(state: RankState, transport: str, timeout_s: float) -> Any:
-    """A new group of all ranks over a transport that they have, whose waits are this long."""
-    import torch.distributed as dist
-
-    timeout = datetime.timedelta(seconds=timeout_s)
-    if transport == "torchcomms":
-        from torch.distributed import config
-
-        backend = "nccl" if state.device == "cuda" else "gloo"
-        with config.patch(use_torchcomms=True):
-            return dist.new_group(timeout=timeout, backend=backend)
-    return dist.new_group(timeout=timeout, backend=transport)
-
-
-def transport_device(state: RankState, transport: str) -> str:
-    """Where tensors lie that travel over a transport."""
-    return "cpu" if transport == "gloo" else state.device
 
 
 class CollectiveWork(Work):

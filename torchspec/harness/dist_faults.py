@@ -19,13 +19,15 @@ import time
 from typing import Any
 
 from .chain import canonical, plain
-from .dist_collective import new_transport_group, transport_device, transport_here
 from .dist_processes import tie_to_parent
 from .dist_rank import RankCommand, RankState, job_store, join_group
+from .dist_transports import new_transport_group, transport_device, transport_here
 from .work import Unsupported
 
 #: How much later than its timeout an error may come: the library looks at its timeouts now and then.
 FAULT_MARGIN_S = 5.0
+#: How much longer than a trial's waits a group waits whose transport is watched over.
+FAULT_PATIENCE_S = 4 * FAULT_MARGIN_S
 
 
 def _error_within(action: Any, timeout_s: float) -> dict[str, Any]:
@@ -79,10 +81,10 @@ def _in_child(action: Any, limit_s: float) -> Any:
         os.waitpid(child, 0)
 
 
-def _tried_transport(frame: dict[str, Any]) -> str:
+def _tried_transport(state: RankState, frame: dict[str, Any]) -> str:
     """The transport that a command names. Raises Unsupported where this rank has not got it."""
     transport = str(frame["transport"])
-    here = transport_here(transport)
+    here = transport_here(transport, state.device)
     if not here["available"]:
         raise Unsupported(f"{transport}: {here['error']}", here["where"])
     return transport
@@ -110,14 +112,26 @@ def _sum_of_all(state: RankState, transport: str, group: Any, timeout_s: float, 
     state.synchronize()
 
 
+def _group_that_met(state: RankState, transport: str, timeout_s: float) -> Any:
+    """A new group of all ranks in which all have talked once, so that the next call is not the one that connects them.
+
+    Gloo's waits are as long as the group's timeout says. Those of others are told each wait, and the group's is longer:
+    whatever watches over it must not end the process before the wait's error is heard."""
+    group = new_transport_group(state, transport, timeout_s if transport == "gloo" else timeout_s + FAULT_PATIENCE_S)
+    _wait_for_all(state)
+    _sum_of_all(state, transport, group, state.timeout_s)
+    return group
+
+
 def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
-    """All but the last rank join; it never comes. Gloo's ranks meet when a group is made, which nobody has yet; the
-    other transports' at the first call in a group, which all have made."""
+    """All but the last rank join; it never comes. Gloo's ranks meet when a group is made, which nobody has yet. The
+    other transports' meet at the first call in a group and wait there without a limit: there, it stays away from the
+    next one."""
     timeout = float(frame["timeout_s"])
-    transport = _tried_transport(frame)
+    transport = _tried_transport(state, frame)
     absent = state.rank == state.world - 1
     if transport != "gloo":
-        group = new_transport_group(state, transport, timeout)
+        group = _group_that_met(state, transport, timeout)
         answer = None if absent else _error_within(lambda: _sum_of_all(state, transport, group, timeout), timeout)
         _wait_for_all(state)
         return answer
@@ -134,7 +148,9 @@ def _fault_missing(state: RankState, frame: dict[str, Any]) -> Any:
 def _fault_join(state: RankState, frame: dict[str, Any]) -> Any:
     import torch.distributed as dist
 
-    _tried_transport(frame)
+    if _tried_transport(state, frame) == "nccl":
+        # Elsewhere torch's watchdog ends a process as soon as a wait in it has failed; so it is the wait that is heard.
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     join_group(state, _store(state, "real", state.timeout_s))
     timeout = datetime.timedelta(seconds=state.timeout_s)
     state.groups["meeting"] = dist.new_group(timeout=timeout, backend="gloo")
@@ -144,8 +160,8 @@ def _fault_join(state: RankState, frame: dict[str, Any]) -> Any:
 def _fault_late(state: RankState, frame: dict[str, Any]) -> Any:
     """The last rank comes `late_s` late to an all_reduce whose group waits `timeout_s`."""
     timeout = float(frame["timeout_s"])
-    transport = _tried_transport(frame)
-    group = new_transport_group(state, transport, timeout)
+    transport = _tried_transport(state, frame)
+    group = _group_that_met(state, transport, timeout)
     late = state.rank == state.world - 1
     _wait_for_all(state)
     if late:
@@ -179,8 +195,8 @@ def _fault_slow(state: RankState, frame: dict[str, Any]) -> Any:
     import torch
     import torch.distributed as dist
 
-    transport = _tried_transport(frame)
-    group = new_transport_group(state, transport, state.timeout_s)
+    transport = _tried_transport(state, frame)
+    group = _group_that_met(state, transport, state.timeout_s)
     turns = []
     for slow in range(state.world):
         for _ in range(int(frame.get("rounds", 2))):
@@ -201,8 +217,8 @@ def _fault_slow(state: RankState, frame: dict[str, Any]) -> Any:
 def _fault_dead(state: RankState, frame: dict[str, Any]) -> Any:
     """The last rank kills itself inside an all_reduce of many; what the others hear."""
     timeout = float(frame["timeout_s"])
-    transport = _tried_transport(frame)
-    group = new_transport_group(state, transport, timeout)
+    transport = _tried_transport(state, frame)
+    group = _group_that_met(state, transport, timeout)
     _wait_for_all(state)
     # torchrun ends the survivors as soon as it sees the dead one; they have their say first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
