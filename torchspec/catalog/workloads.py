@@ -87,6 +87,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
             ("kernel", ("auto", "triton", "flash"), None),
             AUTOCAST,
         ),
+        option_backends=(("kernel", "triton", ("cuda", "rocm")), ("kernel", "flash", ("cuda",))),
         mask_parameters=MASK_PARAMETERS,
         entry_part=True,
     ),

@@ -12,6 +12,7 @@ from torchspec.check.options import read_options
 from torchspec.check.spec import AxisDecl, EntryDecl, ExceptDecl, LaneDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context, after
 from torchspec.check.values import plain, text_of, texts, words_of
+from torchspec.core.diagnostics import Label
 from torchspec.syntax.ast import Value
 
 
@@ -51,6 +52,7 @@ class Reader:
         axes = Axes(self.context, self.kind, self.inner, self.known.ranks, self.name).read(options)
         modes = self._modes()
         backends = self._backends(bound)
+        self._option_backends(backends)
         gate_sets = self._gate_sets()
         excepts = tuple(self._except(line, axes, modes, backends) for line in self.inner.get("except", []))
         kind_line = self.inner["kind"][0]
@@ -175,6 +177,19 @@ class Reader:
             else:
                 good.append(Text(value.text, value.span))
         return tuple(good)
+
+    def _option_backends(self, backends: tuple[Text, ...]) -> None:
+        """A value that only some backends have: on another one it would be ignored, and the cell's label a lie."""
+        for word, value, only in self.kind.option_backends:
+            line = self.first(word)
+            for said in (one for one in (line.many() if line else ()) if one.text == value):
+                others = [b for b in backends if b.text not in only]
+                if others:
+                    names = ", ".join(b.text for b in others)
+                    labels = tuple(Label(b.span, "asked for here") for b in others)
+                    message = f"`{word} {value}` is on {' and '.join(only)} alone, and not on {names}"
+                    hint = f"give {names} a workload of its own without `{word}`, or take it out of `on`"
+                    self.context.say("TS305", message, said.span, hint, labels)
 
     def _gate_sets(self) -> tuple[Text, ...]:
         line = self.first("gates")
