@@ -104,11 +104,15 @@ _RANK_GATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 _TAIL = """\
 # The rehearsal of going back: the old environment restored, its output compared with its own, and what the candidate
 # wrote read by the baseline. Anything but a pass defers.
-rollback {
+rollback {{
   rehearse  baseline  within 10 min
-  reload    checkpoint
-}
+{reload}
+}}
 """
+_RELOAD = "  reload    checkpoint"
+_NO_RELOAD = """\
+  # For work that has weights, or exports a program:
+  # reload  checkpoint, export"""
 
 
 def quoted(text: str) -> str:
@@ -165,7 +169,7 @@ def starting_spec(
         parts.append(_gates("service", _SERVICE, single))
     if "distributed" in names:
         parts.append(_gates("ranks", _RANK_GATES, ("distributed",)))
-    parts.append(_TAIL)
+    parts.append(_TAIL.format(reload=_RELOAD if entry or "distributed" in names else _NO_RELOAD))
     return format_source("\n".join(parts), "start.tspec")
 
 

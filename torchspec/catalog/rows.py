@@ -83,7 +83,7 @@ class WorkloadKind(NamedTuple):
     they may take ("count": whole numbers; "tolerance": a relative difference, from 0 to below 1; several are a list),
     and the value where the spec says none (None: left out). `option_backends`: word, value, the backends that have it.
     `free_axes`: `shape` may hold any axis, given to the team's function by name. `gives`: the only metrics that it can
-    give; empty: all whose own row allows it.
+    give; empty: all whose own row allows it. `weights`: whether it may have any, which a checkpoint then holds.
     """
 
     name: str
@@ -103,6 +103,7 @@ class WorkloadKind(NamedTuple):
     free_axes: bool = False
     gives: tuple[str, ...] = ()
     entry_part: bool = False
+    weights: bool = True
 
     def can_give(self, metric: Metric) -> bool:
         """Whether work of this kind gives a metric at all."""

@@ -69,6 +69,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         items=("batch", "seq"),
         options=(AUTOCAST,),
         mask_parameters=MASK_PARAMETERS,
+        weights=False,
     ),
     WorkloadKind(
         "flex_attention",
@@ -90,6 +91,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         option_backends=(("kernel", "triton", ("cuda", "rocm")), ("kernel", "flash", ("cuda",))),
         mask_parameters=MASK_PARAMETERS,
         entry_part=True,
+        weights=False,
     ),
     WorkloadKind(
         "linear_cross_entropy",
@@ -138,6 +140,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         beside=("*",),
         items_unit="calls",
         free_axes=True,
+        weights=False,
     ),
     WorkloadKind(
         "decode",
@@ -220,6 +223,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         RANKS,
         items_unit="calls",
         options=(("transport", ("gloo", "nccl", "torchcomms"), None),),
+        weights=False,
     ),
     WorkloadKind(
         "fsdp2",
@@ -276,5 +280,6 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         (),
         ALL,
         gives=SERVED,
+        weights=False,
     ),
 )

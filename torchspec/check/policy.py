@@ -8,7 +8,14 @@ Of the twenty contradictions, 18 (units), 19 (claims without a workload) and par
 from __future__ import annotations
 
 from torchspec.catalog import Catalog
-from torchspec.check import policy_answers, policy_exceptions, policy_limits, policy_matrix, policy_sides
+from torchspec.check import (
+    policy_answers,
+    policy_exceptions,
+    policy_limits,
+    policy_matrix,
+    policy_reload,
+    policy_sides,
+)
 from torchspec.check.policy_words import warning
 from torchspec.check.spec import CheckedSpec
 from torchspec.core.diagnostics import Diagnostic
@@ -21,6 +28,7 @@ def policy(spec: CheckedSpec, catalog: Catalog) -> list[Diagnostic]:
         *policy_limits.find(spec, catalog),
         *policy_matrix.find(spec),
         *policy_exceptions.find(spec, catalog),
+        *policy_reload.find(spec, catalog),
         *policy_sides.find(spec),
         *_warnings(spec),
     ]

@@ -182,6 +182,14 @@ TABLE: tuple[Code, ...] = (
         "error.cosine  >= 0.999  against baseline  else rollback",
     ),
     Code(
+        "TS525",
+        "a reload of what nothing writes",
+        "The rehearsal of going back reads what the candidate wrote: a checkpoint of work that has weights, a program "
+        "of a cell in the mode export. Where no cell of the spec writes it, the rehearsal could never pass.",
+        "mode    infer                  # and no workload exports\nreload  checkpoint, export",
+        "mode    infer, export\nreload  checkpoint, export",
+    ),
+    Code(
         "TS533",
         "a rollback with a manual step (warning)",
         "Going back must be boring. A step by hand makes the rehearsal fail, so the fleet can never adopt.",
