@@ -80,7 +80,7 @@ class WorkloadKind(NamedTuple):
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
     `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values
-    they may take ("count": whole numbers; "tolerance": a relative difference, from 0 to below 1; several are a list),
+    they may take ("count": whole numbers; "tolerance": a relative difference, from 0 to below 1),
     and the value where the spec says none (None: left out). `option_backends`: word, value, the backends that have it.
     `free_axes`: `shape` may hold any axis, given to the team's function by name. `gives`: the only metrics that it can
     give; empty: all whose own row allows it. `weights`: whether it may have any, which a checkpoint then holds.
@@ -98,6 +98,8 @@ class WorkloadKind(NamedTuple):
     items_unit: str | None = None
     items: tuple[str, ...] = ()  # axes whose product is the number of items per call
     options: tuple[tuple[str, tuple[str, ...], str | None], ...] = ()
+    lists: tuple[str, ...] = ()  # options that take several values at once
+    option_over: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # option, value, devices that ranks need for it
     option_backends: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     mask_parameters: tuple[str, ...] = ()
     free_axes: bool = False

@@ -223,6 +223,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         RANKS,
         items_unit="calls",
         options=(("transport", ("gloo", "nccl", "torchcomms"), None),),
+        option_over=(("transport", "nccl", ("cuda", "rocm")),),
         weights=False,
     ),
     WorkloadKind(
@@ -242,6 +243,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         items_unit="samples",
         items=("batch",),
         options=(STEPS, OVERLAP, RESUME_TOLERANCE),
+        lists=("overlap",),
     ),
     WorkloadKind(
         "ddp",

@@ -71,7 +71,8 @@ def _elaborate(context: Context, loaded: Loaded, path: Path) -> CheckedSpec | No
     work = Workloads(context)
     ranks = {b.name.text: b.ranks for b in backends}
     ranks.update({name: () for name in context.meant if name in context.catalog.backends and name not in ranks})
-    known = Known(ranks, sets.names, [s.name.text for s in upgrade.stages] if upgrade else [])
+    over = {b.name.text: b.over.text for b in backends if b.over is not None}
+    known = Known(ranks, sets.names, [s.name.text for s in upgrade.stages] if upgrade else [], over)
     places = {id(s): i for i, s in enumerate(loaded.statements)}
     work_lines = [*lines.get("workload", []), *lines.get("lane", [])]
     for line in sorted(work_lines, key=lambda b: places[id(b.statement)]):

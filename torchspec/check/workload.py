@@ -17,10 +17,14 @@ from torchspec.syntax.ast import Value
 
 
 class Known:
-    """Names that workloads refer to: backends with their ranks, gate sets, stages."""
+    """Names that workloads refer to: backends with their ranks, gate sets, stages. `over`: the device below a
+    backend of ranks."""
 
-    def __init__(self, backends: dict[str, tuple[int, ...]], gate_sets: list[str], stages: list[str]) -> None:
+    def __init__(
+        self, backends: dict[str, tuple[int, ...]], gate_sets: list[str], stages: list[str], over: dict[str, str]
+    ) -> None:
         self.backends = backends
+        self.over = over
         self.gate_sets = gate_sets
         self.stages = stages
 
@@ -53,6 +57,7 @@ class Reader:
         modes = self._modes()
         backends = self._backends(bound)
         self._option_backends(backends)
+        self._option_over(backends)
         gate_sets = self._gate_sets()
         excepts = tuple(self._except(line, axes, modes, backends) for line in self.inner.get("except", []))
         kind_line = self.inner["kind"][0]
@@ -190,6 +195,18 @@ class Reader:
                     message = f"`{word} {value}` is on {' and '.join(only)} alone, and not on {names}"
                     hint = f"give {names} a workload of its own without `{word}`, or take it out of `on`"
                     self.context.say("TS305", message, said.span, hint, labels)
+
+    def _option_over(self, backends: tuple[Text, ...]) -> None:
+        """A value that needs a device below the ranks, as NCCL needs GPUs: over another one it could not run."""
+        for word, value, devices in self.kind.option_over:
+            line = self.first(word)
+            for said in (one for one in (line.many() if line else ()) if one.text == value):
+                for name in backends:
+                    over = self.known.over.get(name.text)
+                    if over is not None and over not in devices:
+                        message = f"`{word} {value}` needs ranks over {' or '.join(devices)}, and these run over {over}"
+                        hint = f"give another {word}, or write: backend {name.text}  over {devices[0]}"
+                        self.context.say("TS305", message, said.span, hint)
 
     def _gate_sets(self) -> tuple[Text, ...]:
         line = self.first("gates")

@@ -82,7 +82,7 @@ class Workloads:
     ) -> tuple[Row, ...]:
         """The words of the kind itself. Of an unknown kind every word may be one, and without a kind those of any."""
         if kind is not None:
-            return tuple(_option_row(word, values) for word, values, _ in kind.options)
+            return tuple(_option_row(word, values, word in kind.lists) for word, values, _ in kind.options)
         words = {option[0] for row in self.context.catalog.workloads.values() for option in row.options}
         if not missing:
             words = {s.word for s in statements if s.word}
@@ -100,8 +100,8 @@ class Workloads:
 _USUAL_WORDS = frozenset(row.word for row in WORDS["workload"])
 
 
-def _option_row(word: str, values: tuple[str, ...]) -> Row:
-    usual = Slot("name", "one of " + ", ".join(values), many=True)
+def _option_row(word: str, values: tuple[str, ...], many: bool) -> Row:
+    usual = Slot("name", "one of " + ", ".join(values), many=many)
     count, tolerance = Slot("count", "a whole number"), Slot("number", "a relative difference")
     numbers: dict[tuple[str, ...], Slot] = {("count",): count, ("tolerance",): tolerance}
     return Row(word, "", (numbers.get(values, usual),))
