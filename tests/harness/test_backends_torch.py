@@ -101,6 +101,26 @@ lane stuck {
     gates service
   }
 }
+lane misspelt {
+  owner "kernels"
+  hardware "any"
+  disable env FUSED_KERNL "0"
+  workload unseen {
+    kind python "kernel.py:build" beside standard
+    on cpu
+    gates service
+  }
+}
+lane wrong {
+  owner "kernels"
+  hardware "any"
+  disable env WRONG_KERNEL "0"
+  workload other_output {
+    kind python "kernel.py:wrong" beside standard
+    on cpu
+    gates service
+  }
+}
 """
 KERNEL = """
 import os
@@ -122,7 +142,7 @@ class Fused(torch.nn.Module):
         if os.environ.get(self.variable) == "0" and self.variable == "STUCK_KERNEL":
             raise RuntimeError("there is no way back")
         if os.environ.get(self.variable) == "0":
-            return torch.nn.functional.rms_norm(rows, (32,), self.weight)
+            return torch.nn.functional.rms_norm(rows, (32,), self.weight) * (1 + (self.variable == "WRONG_KERNEL"))
         scale = (rows.square().mean(-1, keepdim=True) + torch.finfo(rows.dtype).eps).rsqrt()
         return rows * scale * self.weight
 
@@ -133,6 +153,10 @@ def build():
 
 def stuck():
     return Fused("STUCK_KERNEL"), (torch.randn(4, 32),)
+
+
+def wrong():
+    return Fused("WRONG_KERNEL"), (torch.randn(4, 32),)
 """
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -171,12 +195,17 @@ def test_a_backend_that_is_not_here_ends_in_not_run(
     assert not bodies(records, "sample"), "nothing is measured anywhere else instead"
 
 
-def test_the_off_switch_is_thrown_and_the_work_still_runs(
+def test_the_off_switch_is_thrown_and_the_work_runs_another_way(
     tmp_path: Path, baseline_python: Path, candidate_python: Path
 ) -> None:
     harness = emitted(tmp_path, LANES) / "cpu.py"
     records = pair(harness, baseline_python, candidate_python, tmp_path / "evidence")
-    assert [one["status"] for one in bodies(records, "cell.done")] == ["measured"] * 3
+    assert [one["status"] for one in bodies(records, "cell.done")] == ["measured"] * 5
     switches = [one for one in bodies(records, "rehearsal.step") if one["step"] == "switch"]
-    assert [(one["ok"], one["detail"].get("env")) for one in switches if one["ok"]] == [(True, ["FUSED_KERNEL"])]
-    assert [one["error"] for one in switches if not one["ok"]] == ["RuntimeError: there is no way back"]
+    (held,) = [one for one in switches if one["ok"]]
+    assert held["detail"]["env"] == ["FUSED_KERNEL"]
+    assert "operators" in held["detail"]["changed"], held
+    stuck, misspelt, wrong = [one["error"] for one in switches if not one["ok"]]
+    assert stuck == "RuntimeError: there is no way back"
+    assert "the switch changed nothing that can be seen: with FUSED_KERNL=0" in misspelt
+    assert "with WRONG_KERNEL=0 the output differs from that of what stands beside it" in wrong

@@ -176,7 +176,8 @@ class RankWorker(Worker):
         transports = environment.pop("ranks")["transports"]
         given = self.jobs[self.counts[0]].env  # what torchrun adds is torch's own and may differ between versions
         environment["env"] = {name: value for name, value in environment["env"].items() if name in given}
-        environment["device"] = {"ranks": self.counts, "launcher": "torchrun", "transports": transports}
+        job = {"ranks": self.counts, "launcher": "torchrun", "transports": transports}
+        environment["device"] = {**environment.get("device", {}), **job}
         return {"environment": environment, "missing": None, "import_s": first["import_s"]}
 
     def _do_pin(self, do: str, timeout_s: float, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ Runs inside a worker. An exception of the operation under test comes back as a s
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import inspect
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -154,24 +156,64 @@ def onnx_parity(job: Job, path: Path) -> dict[str, Any]:
         raise Unsupported(f"this environment lacks {', '.join(missing)}, which ONNX parity takes", "machine")
     import torch
 
-    module, args, kwargs = job.subject()
+    if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
+        raise Unsupported(f"torch {torch.__version__} exports no program of torch.export to ONNX")
+    module, args, kwargs, told = _for_numpy(*job.subject())
 
     def stages(at: list[str]) -> dict[str, Any]:
         runtime = importlib.import_module("onnxruntime")
         with torch.no_grad():
-            torch.onnx.export(module, args, str(path), kwargs=kwargs, dynamo=True)
+            program = torch.export.export(module, args, kwargs)
+            torch.onnx.export(program, (), str(path), dynamo=True)
             at.append("load")
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             at.append("run")
-            flat = list(tensors([list(args), kwargs]).values())
+            fed = _by_name(program, args, kwargs)
             names = [one.name for one in session.get_inputs()]
-            given = session.run(None, {n: t.cpu().numpy() for n, t in zip(names, flat, strict=True)})
+            if not set(names) <= set(fed):
+                raise ValueError(
+                    f"the ONNX program asks for {', '.join(names)}, and the exported one has {', '.join(fed)}"
+                )
+            given = session.run(None, {name: fed[name].cpu().numpy() for name in names})
             at.append("compare")
-            expected = list(tensors(module(*args, **kwargs)).values())
+            expected = [leaf for leaf in tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
         made = {str(i): torch.from_numpy(value) for i, value in enumerate(given)}
         return close_enough(made, {str(i): value.cpu() for i, value in enumerate(expected)})
 
-    return _attempt(stages)
+    return {**_attempt(stages), **told}
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """The leaves in the order in which torch.export takes and gives them: of a dict as it stands, not by its keys."""
+    from torch.utils import _pytree
+
+    found: list[Any] = _pytree.tree_flatten(tree)[0]
+    return found
+
+
+def _by_name(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The tensors of a call under the names that the exported program has for its inputs."""
+    import torch
+
+    named = zip(program.graph_signature.user_inputs, tree_leaves((args, kwargs)), strict=True)
+    return {str(name): leaf for name, leaf in named if isinstance(leaf, torch.Tensor)}
+
+
+def _for_numpy(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """Module and inputs in a precision that numpy, through which onnxruntime is fed, has a type for; what to tell.
+
+    numpy has no bfloat16 and no 8-bit floats, so that a program in one of these is exported and compared in float32.
+    """
+    import torch
+
+    held = [*module.parameters(), *module.buffers(), *tensors([list(args), kwargs]).values()]
+    known = (torch.float16, torch.float32, torch.float64)
+    if all(one.dtype in known for one in held if one.is_floating_point()):
+        return module, args, kwargs, {}
+    wide = copy.deepcopy(module).to(torch.float32)
+    return wide, convert(args, dtype=torch.float32), convert(kwargs, dtype=torch.float32), {"computed_in": "float32"}
 
 
 def break_places(job: Job, team: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from .graph import told_apart
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
+from .switches import throw
 from .work import KINDS
 
 #: Modes whose work steps by itself, and those whose cells have an exported program.
@@ -213,14 +214,8 @@ class Rehearsal:
         return lanes.get(workload["lane"]) if workload["lane"] else None
 
     def _throw(self, cell: str, lane: dict[str, Any]) -> dict[str, Any]:
-        """Throws the off switch of a lane's workload: with it, the candidate must still run."""
-        run = self.run
-        worker = run.start(run.candidate, "switch", extra=lane["disable_env"])
-        try:
-            worker.ask("hello", run.start_timeout_s)
-            worker.ask("open", run.timeout_s, name="own", cell=cell, frozen=str(run.frozen_file(cell)))
-            self._as_measured(worker, cell)
-            worker.ask("first", run.timeout_s, name="own")
-        finally:
-            worker.close()
-        return {"env": sorted(lane["disable_env"])}
+        """Throws the off switch of a lane's workload: the candidate must still run, right, and another way."""
+        found = throw(self.run, cell, lane["disable_env"], lambda worker: self._as_measured(worker, cell))
+        if (problem := found.pop("problem")) is not None:
+            raise StepFailed(problem)
+        return found

@@ -100,9 +100,9 @@ def switches(plan: Plan, evidence: Evidence, candidate: str) -> list[Switch]:
         seqs = tuple(r.seq for r in records)
         if bad:
             label = cells[str(bad[0].body["cell"])].label
-            reason = f"with the switch thrown, {label} does not run: {words.sentence(bad[0].body.get('error'))}"
+            reason = f"the switch does not hold for {label}: {words.sentence(bad[0].body.get('error'))}"
             found.append(Switch(lane, backend, candidate, "fail", reason, seqs))
         else:
-            reason = f"thrown, and the work still ran in {words.count_of(len(records), 'cell')}"
+            reason = f"thrown, and the work ran another way in {words.count_of(len(records), 'cell')}"
             found.append(Switch(lane, backend, candidate, "pass", reason, seqs))
     return found
