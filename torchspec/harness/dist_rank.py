@@ -44,6 +44,7 @@ class RankState:
         self.groups: dict[str, Any] = {}
         self.work: dict[str, Any] = {}
         self.solo: Any = None  # a group of this rank alone
+        self.lacking: str | None = None  # why this machine cannot hold the job's ranks
 
     def planted(self, name: str) -> dict[str, Any] | None:
         """A fault that a test planted in this job for this rank; None outside of the tests of the harness."""
@@ -140,6 +141,21 @@ def join_group(state: RankState, store: Any = None, timeout_s: float | None = No
     state.solo = dist.new_group([state.rank], timeout=timeout, backend=backend, use_local_synchronization=True)
 
 
+def lacks_devices(state: RankState) -> str | None:
+    """Why the ranks of this machine have not a device each; None where they have, or share the processor. The same on
+    all ranks of a machine."""
+    planted = state.planted("few_devices")
+    if planted is None and state.device != "cuda":
+        return None
+    import torch
+
+    there = int(planted["count"]) if planted is not None else torch.cuda.device_count()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", state.world))
+    if here <= there:
+        return None
+    return f"{here} ranks on this machine need a device each, and torch finds {there} here"
+
+
 def prepare_rank(state: RankState) -> float:
     """Threads, seeds and settings, before anything else of torch runs; the seconds that importing torch took."""
     begin = time.perf_counter()
@@ -177,6 +193,8 @@ def serve_rank(state: RankState, commands: dict[str, RankCommand]) -> int:
         if frame["do"] == "end":
             return 0
         try:
+            if state.lacking is not None:
+                raise Unsupported(state.lacking, "machine")
             if frame["do"] not in commands:
                 raise Unsupported(f"work on ranks cannot be asked for {frame['do']}", "backend")
             answer = {"ok": True, "value": commands[frame["do"]](state, frame)}
@@ -221,7 +239,8 @@ def rank_main(path: str, commands: dict[str, RankCommand], embedded: Embedded) -
     if odd is not None:
         os.environ[odd["name"]] = odd["value"]
     import_s = prepare_rank(state)
-    if state.settings.get("join", True):
+    state.lacking = lacks_devices(state)
+    if state.lacking is None and state.settings.get("join", True):
         wake_training(state)
         join_group(state)
     gc.collect()
