@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from .measure import timed_samples
+from .measure import SHORTEST_SAMPLE_NS, timed_samples, warm_batches
 from .memory import ResidentPeak, allocated_peak
 
 #: backend -> its class; filled as the device modules define their classes.
@@ -35,6 +35,8 @@ class Device:
     torch_name = "cpu"
     #: What `sample` reads: the host's clock after synchronising, or the device's own events.
     clock = "perf_counter_ns"
+    #: A timed sample is at least so long: beside it, reading the clock and waiting for the device are little.
+    shortest_ns = SHORTEST_SAMPLE_NS
     #: Whether `memory` reads what all processes on the device hold together: then the two sides are asked in turn.
     shared_meter = False
     #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, and what
@@ -90,6 +92,10 @@ class Device:
 
     def synchronize(self) -> None:
         """Returns when everything queued has run."""
+
+    def warm(self, step: Callable[[], Any], at_least_s: float) -> float:
+        """Runs until the work is warm; ns of a call."""
+        return warm_batches(step, self.synchronize, self.shortest_ns, at_least_s)
 
     def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
         """Per-call nanoseconds; see `measure.timed_samples`."""

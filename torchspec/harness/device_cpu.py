@@ -7,7 +7,7 @@ from typing import Any
 
 from .device import HostMemory
 from .environ import cpu_model
-from .measure import timed_samples
+from .measure import timed_samples, warm_up
 
 
 class Cpu(HostMemory):
@@ -26,6 +26,9 @@ class Cpu(HostMemory):
             "mkldnn": torch.backends.mkldnn.is_available(),
             "openmp": torch.backends.openmp.is_available(),
         }
+
+    def warm(self, step: Callable[[], Any], at_least_s: float) -> float:
+        return warm_up(step, at_least_s)
 
     def sample(self, step: Callable[[], Any], calls: int, samples: int, plants: list[float]) -> list[list[float]]:
         return timed_samples(step, calls, samples, plants, None)

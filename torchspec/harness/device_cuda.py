@@ -20,6 +20,7 @@ class Cuda(Device):
     name = "cuda"
     torch_name = "cuda"
     clock = "cuda event"
+    shortest_ns = 1_000_000
     shared_meter = True  # `mem_get_info` is the device's own account
     vendor = "NVIDIA"
 

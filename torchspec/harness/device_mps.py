@@ -32,6 +32,7 @@ class Mps(Device):
 
     name = "mps"
     torch_name = "mps"
+    shortest_ns = 5_000_000  # a wait for Metal takes 0.1 ms and more
 
     def missing(self) -> str | None:
         import torch

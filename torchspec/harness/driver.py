@@ -76,6 +76,7 @@ class Driver:
         self.run: Run = make(embedded, ledger, past, folder, harness, candidate, pythons, progress)
         embedded.data_slices(self.run.team, context.get("data"))
         self.run.clock, self.run.shared_meter = self.device.clock, self.device.shared_meter
+        self.run.shortest_ns = self.device.shortest_ns
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:
         unknown = [name for name in only if name not in self.embedded.cells]

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-#: A timed sample is at least this long, so that reading the clock (about 0.1 us) stays below half a percent.
+#: A timed sample is at least this long, so that reading the clock (about 0.1 us) stays below half a percent. A device
+#: that has to be waited for has a longer one.
 SHORTEST_SAMPLE_NS = 20_000
 
 
@@ -104,10 +105,38 @@ def warm_up(step: Callable[[], Any], at_least_s: float = 0.03, at_most_s: float 
             return float(statistics.median(taken[1:] or taken))
 
 
-def block_shape(call_ns: float, block_ms: float) -> tuple[int, int]:
-    """(calls a sample, samples a block) for a call of `call_ns`, so that a block lasts about `block_ms`."""
+def warm_batches(
+    step: Callable[[], Any], synchronize: Callable[[], Any], shortest_ns: int, at_least_s: float, at_most_s: float = 2.0
+) -> float:
+    """The same on a device that works on behind the host: ns a call within a batch that is waited for once.
+
+    A batch grows until it takes `shortest_ns`: what launching a call and waiting for it take is not the call's time.
+    """
+    begin = time.perf_counter()
+    synchronize()
+    step()  # what only a first call does, such as compiling, is in no batch
+    synchronize()
+    calls, taken = 1, []
+    while True:
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            step()
+        synchronize()
+        took = time.perf_counter_ns() - start
+        passed = time.perf_counter() - begin
+        if took >= shortest_ns or passed >= at_most_s:
+            taken.append(took / calls)
+            if passed >= at_least_s:
+                return float(statistics.median(taken))
+        else:
+            calls = math.ceil(calls * min(10.0, max(2.0, 1.25 * shortest_ns / max(took, 1))))
+
+
+def block_shape(call_ns: float, block_ms: float, shortest_ns: int = SHORTEST_SAMPLE_NS) -> tuple[int, int]:
+    """(calls a sample, samples a block) for a call of `call_ns`: a sample lasts `shortest_ns` at least, and a block
+    about `block_ms`."""
     call_ns = max(call_ns, 1.0)
-    calls = max(1, math.ceil(SHORTEST_SAMPLE_NS / call_ns))
+    calls = max(1, math.ceil(shortest_ns / call_ns))
     return calls, max(1, round(block_ms * 1e6 / (calls * call_ns)))
 
 
@@ -136,6 +165,7 @@ def pair_shape(
     builds: int,
     allowed_s: float,
     tail_samples: tuple[int, ...] = (),
+    shortest_ns: int = SHORTEST_SAMPLE_NS,
 ) -> PairShape:
     """The shape of a pair for a call of `fast_ns` on one side and `slow_ns` on the other.
 
@@ -143,7 +173,7 @@ def pair_shape(
     `allowed_s`; blocks are longer where a tail is asked for: for the first of `tail_samples` (samples a side of a pair)
     that can be afforded.
     """
-    calls, samples = block_shape(fast_ns, block_ms)
+    calls, samples = block_shape(fast_ns, block_ms, shortest_ns)
     call_s = calls * slow_ns * 1e-9
     affordable = max(FEWEST_ROUNDS, int(allowed_s / max(2 * samples * call_s, 1e-9)))
     rounds = max(FEWEST_ROUNDS, min(rounds, affordable))

@@ -14,6 +14,7 @@ from typing import Any
 from .chain import EvidenceError, Ledger
 from .embedded import Embedded
 from .environ import usable_cores, worker_environment
+from .measure import SHORTEST_SAMPLE_NS
 from .past import Past, figure_key
 from .progress import Progress
 from .supervise import Unable, Worker, WorkerFailed, child_failed
@@ -41,7 +42,7 @@ class Run:
         self.timed_ns = 0.0
         self.pairs_s = 0.0  # spent on pairs of workers, their starts and warm-ups included
         self.compiling_s = 0.0  # of these, spent in torch.compile
-        self.clock, self.shared_meter = "perf_counter_ns", False
+        self.clock, self.shared_meter, self.shortest_ns = "perf_counter_ns", False, SHORTEST_SAMPLE_NS
         self.logs = folder / "logs" / self.run
         self.scratch = folder / "scratch" / self.run
         self.outputs = folder / "outputs"

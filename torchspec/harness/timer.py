@@ -129,6 +129,7 @@ class PairTimer:
             int(budget["builds"]),
             allowed,
             max(tails, default=()),
+            self.run.shortest_ns,
         )
         one.calls, one.samples, one.rounds, one.builds = pair_shape(fast_ns, slow_ns, *asked)
 

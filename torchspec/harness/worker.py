@@ -25,7 +25,6 @@ from .environ import apply_settings, side_environment, tie_to_cores, usable_core
 from .exports import aot_package, break_places, dynamic_export, onnx_parity, other_shapes
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
-from .measure import warm_up
 from .memory import with_planted
 from .numerics import FIGURES, compare_trees
 from .trace import fallbacks, trace_job
@@ -264,14 +263,8 @@ class Bench:
     def warm(self, name: str, again: bool = False) -> dict[str, Any]:
         """Runs until the work is warm; `again`: it was warm before it was laid out anew. The median call, in ns."""
         job = self.jobs[name]
-
-        def step() -> None:
-            job.step()
-            self.device.synchronize()
-
         with job.ambient():
-            self.device.synchronize()
-            return {"call_ns": warm_up(step, WARM_AGAIN_S if again else WARM_S)}
+            return {"call_ns": self.device.warm(job.step, WARM_AGAIN_S if again else WARM_S)}
 
     def block(self, name: str, calls: int, samples: int, plants: list[float]) -> dict[str, Any]:
         """One timed block: per-call nanoseconds (a list for each of `plants`, else one list), and how often the system
