@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from torchspec import catalog
 from torchspec.core.resources import data_folder
 from torchspec.model.codec import to_json
 from torchspec.model.memo import Span
@@ -105,3 +106,8 @@ def test_clip_and_merge() -> None:
     assert clip("a\n b  c", 9) == "a b c"
     assert clip("x" * 20, 8) == "xxxxxxx…"
     assert merge([Span("a"), Span(""), Span("b"), Span("c", "code")]) == (Span("ab"), Span("c", "code"))
+
+
+def test_every_metric_of_the_catalog_has_a_name_in_words() -> None:
+    """A memo for those who decide does not say `export.onnx`."""
+    assert [metric for metric in catalog.load().metrics if metric not in names.METRICS and metric != "runs"] == []
