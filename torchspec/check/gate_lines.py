@@ -172,6 +172,10 @@ class GateLines:
             if dtype not in dtypes:
                 self.context.unknown("TS231", "precision of a reference", dtype, value.span, dtypes)
                 return None
+            if backend == "mps" and dtype in ("float64", "complex128"):
+                hint = "Metal has no double precision: against cpu.float64, or against mps.float32"
+                self.context.say("TS307", f"mps has no {dtype} to make a reference in", value.span, hint)
+                return None
         if kind not in metric.against or (form == "absolute" and not metric.needs_against):
             can = ", ".join("cpu.float64" if k == "reference" else k for k in metric.against) or "nothing"
             if form == "absolute" and kind in metric.against:

@@ -156,6 +156,13 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
         message = f"`{workload.name.text}` has no old path to compare with"
         _once(context, "TS307", message, line.against.span, hint, label)
         return False
+    place = line.against.text.partition(".")[0] if line.against is not None and "." in line.against.text else "cpu"
+    if line.against is not None and place not in ("cpu", backend):
+        message = f"a reference on {place} cannot be made where the cells of {backend} run"
+        _once(
+            context, "TS307", message, line.against.span, f"narrow it: on {place}; or say: against cpu.float64", label
+        )
+        return False
     if line.against is not None and line.against.text == "eager" and mode != "compile":
         message = f"only compiled work has an eager form, and this judges mode {mode}"
         _once(context, "TS307", message, line.against.span, "narrow it: in compile", label)
