@@ -19,9 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchspec.harness import dist_train
+from torchspec.harness import dist_model, dist_train
 from torchspec.harness.dist_checks import losses_apart
-from torchspec.harness.dist_collective import bus_factor, operation_bytes
+from torchspec.harness.dist_collective import (
+    INPUT_FACTOR,
+    INPUT_MASK,
+    bus_factor,
+    input_rule,
+    operation_bytes,
+)
 from torchspec.harness.dist_fault_trials import who_was_slow
 from torchspec.harness.dist_launch import Launch
 from torchspec.harness.dist_peer import LaunchFailed
@@ -212,6 +218,115 @@ threads = [threading.Thread(target=rank, args=(r,)) for r in (1, 0)]
         with pytest.raises(LaunchFailed, match="silent ranks: 1") as failed:
             job.ask("quiet", 0.5, mine=0)
         assert (failed.value.how, failed.value.rank) == ("hung", 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
+def test_a_hang_is_asked_for_its_stack_and_nobody_else_is(tmp_path):
+    """The number of a process may be another one's by now: SIGUSR1 would end it."""
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    text = """
+import json, os, signal, socket, struct, sys, time
+job = json.load(open(sys.argv[-1]))
+heard = os.path.join(os.path.dirname(sys.argv[-1]), "heard")
+signal.signal(signal.SIGUSR1, lambda *given: open(heard, "w").close())
+def send(s, value):
+    data = json.dumps(value).encode(); s.sendall(struct.pack(">I", len(data)) + data)
+held = []
+for r, pid in ((0, os.getpid()), (1, BYSTANDER)):
+    s = socket.create_connection((job["host"], job["port"])); held.append(s)
+    send(s, {"token": job["token"], "rank": r, "world": 2, "restart": 0, "pid": pid})
+    send(s, {"event": "ready", "environment": {}})
+while True: time.sleep(0.05)
+""".replace("BYSTANDER", str(bystander.pid))
+    try:
+        with launched(tmp_path, text) as job:
+            job.ready(20)
+            with pytest.raises(LaunchFailed, match="silent ranks: 0, 1"):
+                job.ask("quiet", 0.5)
+            assert (tmp_path / "job" / "heard").exists()
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_nothing_is_loaded_between_fork_and_exec():
+    """Loading a library there may wait for ever for a lock that another thread held at the fork."""
+    code = (
+        "import ctypes, os, sys\n"
+        "from torchspec.harness.dist_processes import tie_to_parent\n"
+        "from torchspec.supervise.guard import prctl\n"
+        "def never(*given, **more): raise RuntimeError('loaded after the fork')\n"
+        "ctypes.CDLL = never\n"
+        "tie_to_parent()\n"
+        "prctl(1, 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+
+
+# What collectives are given.
+
+
+def inputs_by_the_rule(rank: int, turn: int, count: int) -> tuple[int, ...]:
+    return tuple(input_rule(index, rank, turn) for index in range(count))
+
+
+def test_no_two_ranks_and_turns_hold_the_same_input():
+    """A rule that repeats hides a swap: rank 8 held what rank 0 did, and each rank in the next turn what its neighbour
+    had held in this one."""
+    count = 48
+    seen: dict[tuple[int, ...], tuple[int, int]] = {}
+    for rank in range(96):
+        for turn in range(6):
+            mine = inputs_by_the_rule(rank, turn, count)
+            assert seen.setdefault(mine, (rank, turn)) == (rank, turn)
+    shifted = {mine[1:] for mine in seen} & {mine[:-1] for mine in seen}
+    assert shifted == set()
+
+
+@pytest.mark.parametrize("start", [0, 1 << 20, 1 << 33])
+def test_inputs_are_small_whole_numbers_of_every_kind(start):
+    """Small, so that sums over 64 ranks are exact in bfloat16; products stay within 64 bits wherever the element is."""
+    held = [input_rule(index, rank, 3) for index in range(start, start + 2048) for rank in (0, 1, 511)]
+    assert set(held) == set(range(-4, 4))
+    counts = [held.count(value) for value in range(-4, 4)]
+    assert min(counts) > 0.8 * len(held) / 8
+    assert INPUT_MASK * INPUT_FACTOR < 1 << 63
+
+
+# Overlap.
+
+
+@pytest.mark.parametrize(("blocks", "named"), [(0, True), (1, True), (3, False)])
+def test_an_overlap_that_would_do_nothing_is_unsupported(monkeypatch: pytest.MonkeyPatch, blocks: int, named: bool):
+    """Prefetching is told from block to block: a team's module without a list of blocks has none to tell."""
+
+    class Blocks(list[Any]):
+        pass
+
+    class Part:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def set_modules_to_forward_prefetch(self, following: Any) -> None:
+            self.told.append("forward")
+
+        def set_modules_to_backward_prefetch(self, following: Any) -> None:
+            self.told.append("backward")
+
+    parts = Blocks(Part() for _ in range(blocks))
+    module = SimpleNamespace(modules=lambda: [parts] if blocks else [])
+    nn = SimpleNamespace(ModuleList=Blocks, Sequential=Blocks)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(nn=nn, float32="float32"))
+    monkeypatch.setattr(dist_model, "_shard_function", lambda: (lambda *given, **more: None, lambda **more: None))
+    task = SimpleNamespace(options={"overlap": "prefetch"})
+    work: Any = SimpleNamespace(task=task, dtype=lambda: "float32")
+    if named:
+        with pytest.raises(Unsupported, match="ModuleList or Sequential of two blocks"):
+            dist_model._shard(work, module, None, False)
+        return
+    assert dist_model._shard(work, module, None, False) is module
+    assert [sorted(part.told) for part in parts] == [["forward"], ["backward", "forward"], ["backward"]]
 
 
 # Waiting.

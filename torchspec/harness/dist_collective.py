@@ -29,6 +29,9 @@ BARRIER_LATE_S = 0.004
 #: How many elements of each rank's input are frozen; the rest follows by the rule.
 FROZEN_ELEMENTS = 4096
 COLLECTIVE_VALUES = 8  # inputs are whole numbers from -4 to 3: sums over 64 ranks are exact even in bfloat16
+#: Of the rule of the inputs: 32 bits, and a factor whose products with them fit into the 64 of a whole number.
+INPUT_MASK = 0xFFFFFFFF
+INPUT_FACTOR = 0x45D9F3B
 
 
 def bus_factor(operation: str, ranks: int) -> float:
@@ -45,6 +48,21 @@ def operation_bytes(operation: str, message: int, ranks: int) -> int:
     if operation == "barrier":
         return 0
     return message * ranks if operation == "all_gather" else message
+
+
+def stirred(held: Any) -> Any:
+    """32 bits, mixed so that neighbours have nothing in common; a whole number or a tensor of such."""
+    held = ((held ^ (held >> 16)) * INPUT_FACTOR) & INPUT_MASK
+    held = ((held ^ (held >> 16)) * INPUT_FACTOR) & INPUT_MASK
+    return held ^ (held >> 16)
+
+
+def input_rule(index: Any, rank: int, turn: int) -> Any:
+    """What `rank` holds at element `index` in round `turn`: the same in every version, and of another rank or round
+    another one, so that a swap is seen. `index` is a whole number or a tensor of such."""
+    place = stirred((rank * 0x9E3779B1 + turn * 0x85EBCA77 + 1) & INPUT_MASK)
+    held = stirred((stirred(index & INPUT_MASK) + place) & INPUT_MASK)
+    return held % COLLECTIVE_VALUES - COLLECTIVE_VALUES // 2
 
 
 class CollectiveWork(Work):
@@ -66,23 +84,25 @@ class CollectiveWork(Work):
         """The input of `rank` in round `turn`: whole numbers by a formula, the same everywhere and in every version."""
         import torch
 
-        index = torch.arange(count, dtype=torch.int64)
-        held = (index * 2654435761 + rank * 40503 + turn * 97 + (index >> 7)) % COLLECTIVE_VALUES
-        return (held - COLLECTIVE_VALUES // 2).to(self.dtype())
+        return input_rule(torch.arange(count, dtype=torch.int64), rank, turn).to(self.dtype())
 
     def expected(self, rank: int, turn: int) -> Any:
-        """What `rank` must hold afterwards, computed in this process alone."""
+        """What `rank` must hold afterwards, computed in this process alone. One rank's input is held at a time."""
         import torch
 
         ranks, operation = int(self.axis("ranks", 1)), str(self.axis("operation", "all_reduce"))
-        inputs = [self.values(other, turn, self.count()) for other in range(ranks)]
+        count = self.count()
         if operation in ("broadcast", "barrier"):
-            return inputs[0]
+            return self.values(0, turn, count)
+        inputs = (self.values(other, turn, count) for other in range(ranks))
         if operation == "all_gather":
-            return torch.cat(inputs)
+            return torch.cat(list(inputs))
         if operation == "all_to_all":
-            return torch.cat([one.chunk(ranks)[rank] for one in inputs])
-        total = torch.stack([one.to(torch.float64) for one in inputs]).sum(0).to(inputs[0].dtype)
+            return torch.cat([one.chunk(ranks)[rank].clone() for one in inputs])
+        total = torch.zeros(count, dtype=torch.float64)
+        for one in inputs:
+            total += one.to(torch.float64)
+        total = total.to(self.dtype())
         return total if operation == "all_reduce" else total.chunk(ranks)[rank]
 
     def freeze(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Launch:
         self._answers: dict[int, dict[int, dict[str, Any]]] = {}
         self._agent: subprocess.Popen[bytes] | None = None
         os.makedirs(folder, exist_ok=True)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=max(64, ranks))
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -250,9 +250,11 @@ class Launch:
         """Nothing for too long: the ranks write where they stand to the log, and the silent ones are named."""
         pending = self._answers.get(self._next, {})
         silent = [peer for peer in self.current() if peer.rank not in pending]
+        ours = processes_with_token(self.token)  # a number may be another process's by now
         for peer in silent:
-            with contextlib.suppress(OSError):
-                os.kill(peer.pid, signal.SIGUSR1)
+            if not peer.lost and (peer.pid in ours or sys.platform != "linux"):
+                with contextlib.suppress(OSError):
+                    os.kill(peer.pid, signal.SIGUSR1)
         self.pump(0.5)
         rank = silent[0].rank if len(silent) == 1 else None
         named = ", ".join(str(peer.rank) for peer in silent) or "none connected"

@@ -169,6 +169,10 @@ def _shard(work: RankedTraining, module: Any, mesh: Any, solo: bool) -> Any:
              "reduce_scatter_buffers": ("set_reduce_scatter_max_input_buffers", 2)}  # fmt: skip
     for name in _overlaps(work):
         if name == "prefetch":
+            if len(blocks) < 2:
+                raise Unsupported(
+                    "prefetch needs a module with a ModuleList or Sequential of two blocks at least", "backend"
+                )
             for this, following in itertools.pairwise(blocks):
                 this.set_modules_to_forward_prefetch([following])
                 following.set_modules_to_backward_prefetch([this])

@@ -22,11 +22,22 @@ TORCHRUN_VARIABLES = re.compile(
 )
 
 
-def tie_to_parent() -> None:
-    """Ask Linux to kill this process when the thread that started it ends. Elsewhere the channel is the only leash."""
+def _linux_prctl() -> Any:
+    """The function of that name, None where there is none. Looked up here and not between a fork and what follows: a
+    lock that another thread held at that moment would never be given back."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
+            return ctypes.CDLL(None, use_errno=True).prctl
+    return None
+
+
+LINUX_PRCTL = _linux_prctl()
+
+
+def tie_to_parent() -> None:
+    """Ask Linux to kill this process when the thread that started it ends. Elsewhere the channel is the only leash."""
+    if LINUX_PRCTL is not None:
+        LINUX_PRCTL(1, signal.SIGKILL)
 
 
 def processes_with_token(token: str) -> list[int]:

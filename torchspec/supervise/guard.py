@@ -26,10 +26,14 @@ PR_SET_CHILD_SUBREAPER = 36
 GIVE_UP_S = 15.0
 
 
+#: Looked up here, since nothing may be loaded between a fork and an exec.
+PRCTL = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+
+
 def prctl(option: int, value: int) -> None:
     """Linux's prctl; nothing elsewhere."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+    if PRCTL is not None:
+        PRCTL(option, value, 0, 0, 0)
 
 
 def descendants() -> list[int]:
