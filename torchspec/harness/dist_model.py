@@ -38,7 +38,9 @@ class RankedTraining(Work):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self.team = TeamCode(task) if task.entry is not None else None
+        self.team = TeamCode(task, self) if task.entry is not None else None
+        if self.team is not None:
+            self.items_unit = self.team.items_unit
 
     def shape(self) -> tuple[int, int, int, int]:
         """(layers, hidden, batch, ranks)."""
@@ -86,7 +88,10 @@ class RankedTraining(Work):
         return Residuals()
 
     def items(self) -> int:
-        return self.shape()[2] * self.shape()[3]
+        """Rows of the global batch, the team's own where it brings one; or what `counts` says of its code."""
+        if self.team is None:
+            return self.shape()[2] * self.shape()[3]
+        return self.team.items() if isinstance(self.team.counts, dict) else self.team.rows()
 
     def freeze(self) -> dict[str, Any]:
         """Inputs and initial weights, both float32 whatever the cell's dtype: precision is the policy's."""
