@@ -22,22 +22,25 @@ STEPS = frozenset({"rebuild.cache", "rebuild.scratch"})
 
 
 def rebuilding_open(compiled: Compiled) -> bool:
-    """Whether the ledger lacks a rebuilding that held, for this plan and any of its candidates."""
+    """Whether the ledger lacks a rebuilding, or the last one in some backend's runs did not hold, for any candidate."""
     from torchspec import ledger
 
     if compiled.plan.rollback is None:
         return False
-    candidate_of: dict[str, str] = {}
-    held: set[tuple[str, str]] = set()
+    whose: dict[str, tuple[str, str]] = {}  # run -> candidate and backend
+    held: dict[tuple[str, str], dict[str, bool]] = {}  # (candidate, step) -> backend -> whether its last one held
     try:
         for record in ledger.read(compiled.ledger):
             if record.kind == "run.start" and record.body.get("plan") == compiled.plan_digest:
-                candidate_of[record.run] = str(record.body.get("candidate"))
-            elif record.kind == "rehearsal.step" and record.body.get("ok") is True and record.run in candidate_of:
-                held.add((candidate_of[record.run], str(record.body.get("step"))))
+                whose[record.run] = str(record.body.get("candidate")), str(record.body.get("backend"))
+            elif record.kind == "rehearsal.step" and record.run in whose:
+                candidate, backend = whose[record.run]
+                by_backend = held.setdefault((candidate, str(record.body.get("step"))), {})
+                by_backend[backend] = record.body.get("ok") is True
     except ledger.LedgerError:
         return True  # executing says what is wrong with it
-    return any((side.id, step) not in held for side in compiled.plan.candidates for step in STEPS)
+    wanted = [held.get((side.id, step), {}) for side in compiled.plan.candidates for step in STEPS]
+    return not all(by_backend and all(by_backend.values()) for by_backend in wanted)
 
 
 @contextlib.contextmanager

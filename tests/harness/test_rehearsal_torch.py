@@ -1,4 +1,5 @@
-"""The rehearsal of going back: on what was rebuilt, and taken up where a run was killed in the middle of it."""
+"""The rehearsal of going back: on what was rebuilt, and taken up where a run was killed in the middle of it; and that
+state which was read is told from state which was not."""
 
 from __future__ import annotations
 
@@ -59,3 +60,22 @@ def test_going_back_happens_on_what_was_rebuilt_and_goes_on_where_it_was_killed(
     end = next(i for i, line in enumerate(lines) if json.loads(line)["body"].get("step") == "restore")
     path.write_text("".join(lines[: end + 1]))  # as a driver leaves it that was killed just behind a step
     assert steps({}) == whole
+
+
+def test_state_is_held_bit_for_bit_and_goes_on_or_the_reason_is_said(baseline_python: Path, tmp_path: Path) -> None:
+    here = Path(__file__).resolve()
+    program, harness = here.with_name("restored_program.py"), here.parents[2] / "torchspec" / "harness"
+    argv = [str(baseline_python), "-I", str(program), str(harness), str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.rsplit("FOUND ", 1)[1])
+    odd = {name: why for name, why in found.items() if why is not None}
+    assert len(found) == len(odd) + 7
+    state = "the optimizer's state that was loaded is not what was saved"
+    stuck = "the work does not go on from what was loaded: its next loss or weights are not finite"
+    assert odd == {
+        "forgetful": state,
+        "other setting": state,
+        "weights that are NaN": stuck,
+        "moments that are infinite": stuck,
+    }

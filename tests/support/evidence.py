@@ -90,10 +90,14 @@ class Book:
         self.records.append(Record(seq, time, run, kind, body, prev, own))
         return seq
 
-    def start(self, run: str = RUN, *, plan: str | None = None, harness: str = "h", cpu: str = "cpu-1") -> None:
-        body = {"plan": plan or digest(to_json(self.plan)), "harness": {"backend": "cpu", "sha256": harness}}
+    def start(
+        self, run: str = RUN, *, plan: str | None = None, harness: str = "h", cpu: str = "cpu-1", backend: str = "cpu",
+        tool: str | None = None,
+    ) -> None:  # fmt: skip
+        body = {"plan": plan or digest(to_json(self.plan)), "harness": {"backend": backend, "sha256": harness}}
         host = {"os": "Linux", "cpu": cpu, "cores": 2}
-        self.add("run.start", {**body, "argv": [], "backend": "cpu", "candidate": "candidate", "host": host}, run)
+        body |= {"argv": [], "backend": backend, "candidate": "candidate", "host": host, "tool": tool}
+        self.add("run.start", body, run)
 
     def environment(self, side: str, run: str = RUN, **changes: Any) -> None:
         torch = {"version": "2.13.0" if side == "baseline" else "2.14.1"}

@@ -9,7 +9,6 @@ have to be finite, but are not weighed. Must not judge.
 from __future__ import annotations
 
 import contextlib
-import math
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Any
 from .dist_cell import RankCell
 from .dist_worker import RankWorker
 from .numerics import numbers_apart
+from .restored import all_finite
 from .supervise import Unable, WorkerFailed
 from .twice import asked_twice
 
@@ -37,11 +37,6 @@ CHECKPOINT_WRITES = ("checkpoint.write", "checkpoint.write_alone")
 def losses_apart(one: list[float], two: list[float]) -> float:
     """The largest relative difference of two loss curves, as `numbers_apart`; infinite where their lengths differ."""
     return numbers_apart(one, two) if len(one) == len(two) else float("inf")
-
-
-def finite(losses: list[Any]) -> bool:
-    """Whether all are numbers; "nan" and "inf" are how frames carry what is none."""
-    return all(math.isfinite(float(one)) for one in losses)
 
 
 class CheckpointFacts:
@@ -151,7 +146,7 @@ class CheckpointFacts:
         for part in ("model", "optimizer"):
             if read["digests"][part] != written["digests"][part]:
                 return f"the {part} that was read is not the {part} that was written"
-        if finite(written["losses"]) and not finite(read["losses"]):
+        if all_finite(written["losses"]) and not all_finite(read["losses"]):
             return "the losses behind it are no longer finite"
         apart = losses_apart(read["losses"], written["losses"])
         limit = 0.0 if exact else self.tolerance()

@@ -69,7 +69,6 @@ class CollectiveWork(Work):
     """Axes: operation, bytes, ranks, dtype. Option: transport. Frozen is the rule of the inputs, and a sample."""
 
     kind = "collective"
-    keeps_state = False
 
     def count(self) -> int:
         """Elements of one rank's message."""

@@ -57,14 +57,6 @@ class RankItem:
     def losses(self, steps: int) -> list[float]:
         raise Unsupported("this kind of work has no loss", "backend")
 
-    def whole_state(self) -> dict[str, Any]:
-        """State after one step, as a tree on rank 0."""
-        raise Unsupported("this kind of work has no state", "backend")
-
-    def take_state(self, path: Path) -> dict[str, str]:
-        """Load what `whole_state` gave, from a file; digests of what is held and of what was meant, on rank 0."""
-        raise Unsupported("this kind of work has no state", "backend")
-
 
 #: kind -> its item; filled by the modules of the kinds.
 RANK_ITEMS: dict[str, type[RankItem]] = {}
@@ -192,18 +184,6 @@ def _rank_memory(state: RankState, frame: dict[str, Any]) -> Any:
     return {"peaks": {name: list(value) for name, value in found.items()}}
 
 
-def _rank_checkpoint(state: RankState, frame: dict[str, Any]) -> Any:
-    saved = rank_item(state, frame).whole_state()
-    if state.rank != 0:
-        return None
-    save_tree(saved, Path(frame["path"]))
-    return {"parts": sorted(saved), "weights": tree_digest(saved["module"])}
-
-
-def _rank_restore(state: RankState, frame: dict[str, Any]) -> Any:
-    return rank_item(state, frame).take_state(Path(frame["path"]))
-
-
 ITEM_COMMANDS: dict[str, RankCommand] = {
     "freeze": _rank_freeze,
     "open": _rank_open,
@@ -216,6 +196,4 @@ ITEM_COMMANDS: dict[str, RankCommand] = {
     "same": _rank_same,
     "losses": _rank_losses,
     "memory": _rank_memory,
-    "checkpoint": _rank_checkpoint,
-    "restore": _rank_restore,
 }

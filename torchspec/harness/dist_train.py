@@ -79,29 +79,6 @@ class TrainingItem(RankItem):
     def losses(self, steps: int) -> list[float]:
         return self.fresh().losses(steps + 1)
 
-    def whole_state(self) -> dict[str, Any]:
-        run = self.fresh()
-        run.step()
-        state = run.full_state()
-        return {"module": state["model"], "optimizer": state["optimizer"]} if self.state.rank == 0 else {}
-
-    def take_state(self, path: Path) -> dict[str, str]:
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
-
-        run = self.fresh()
-        saved = load_tree(path)
-        expected = tree_digest(saved["module"])  # now: torch puts its own tensors into the dictionary it is given
-        set_state_dict(
-            run.module,
-            run.optimizer,
-            model_state_dict=saved["module"],
-            optim_state_dict=saved["optimizer"],
-            options=StateDictOptions(full_state_dict=True, strict=True),
-        )
-        held = run.full_state()
-        run.step()
-        return {"weights": tree_digest(held["model"]), "expected": expected}
-
 
 def training_item(state: RankState, frame: dict[str, Any]) -> TrainingItem:
     """The training cell that a command speaks of. Raises Unsupported for another kind."""

@@ -89,6 +89,9 @@ class Job:
         "drawn": the numbers that follow from it}. The weights stay as they were."""
         raise Unsupported("this kind of work has no state", "backend")
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Loads what `checkpoint` gave, strictly, and goes on with one optimizer step; then back to those weights."""
+    def restore(self, saved: dict[str, Any]) -> dict[str, Any]:
+        """Loads what `checkpoint` gave, strictly, and goes on with one optimizer step; then back to those weights.
+
+        Where there is an optimizer: {"optimizer", "expected_optimizer": digests of what it holds and of what was saved,
+        "next": numbers that are finite where the work goes on}."""
         raise Unsupported("this kind of work has no state", "backend")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .restored import restored_problem
 from .run import Run
 from .supervise import Unable, Worker
 from .twice import asked_twice
@@ -142,9 +143,8 @@ def checkpoints(cell: Any) -> list[tuple[str, dict[str, Any]]]:
             saved = _state(cell, writer, "checkpoint", path)
             told = {"stage": "load", "parts": saved["parts"], "bytes": path.stat().st_size}
             loaded = _state(cell, reader, "restore", path)
-            same = loaded["weights"] == loaded["expected"]
-            error = None if same else "the weights that were loaded are not those that were saved"
-            return {"holds": same, "error": error, **told}
+            error = restored_problem(loaded, saved["parts"])
+            return {"holds": error is None, "error": error, **told}
 
         try:
             found = asked_twice(

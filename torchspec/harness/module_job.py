@@ -6,10 +6,12 @@ Must not: read clocks, spawn, write files, or draw random numbers that were not 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from typing import Any
 
 from .jobs import Job, Unsupported
+from .restored import optimizer_digests
 from .trees import convert, tensors
 
 
@@ -155,13 +157,14 @@ class ModuleJob(Job):
             torch.set_rng_state(saved["rng"])
         return saved
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] = {}
         self.module.load_state_dict(saved["module"], strict=True)
         if "optimizer" in saved:
             optimizer = self.work.optimizer(self._parameters())
+            before = copy.deepcopy(saved["optimizer"])  # torch may go on with the very tensors that it is given
             optimizer.load_state_dict(saved["optimizer"])
-            self._forward_backward()
-            optimizer.step()
+            told = {**optimizer_digests(optimizer.state_dict(), before), "next": self._go_on(optimizer)}
             self.module.load_state_dict(saved["module"])
         if "rng" in saved:
             import torch
@@ -169,3 +172,12 @@ class ModuleJob(Job):
             torch.set_rng_state(saved["rng"])
             if not torch.equal(torch.rand(8), saved["drawn"]):
                 raise ValueError("the same random state gives other random numbers here")
+        return told
+
+    def _go_on(self, optimizer: Any) -> list[float]:
+        """A step, and what is finite where the work goes on: each weight's largest value behind it, and the loss."""
+        self._forward_backward()
+        optimizer.step()
+        found = [float(p.detach().abs().max()) for p in self._parameters() if p.numel()]
+        loss = self._forward_backward()
+        return found if loss is None else [float(loss), *found]

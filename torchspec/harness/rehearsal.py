@@ -1,27 +1,33 @@
 """The rehearsal of going back: the baseline started anew, reading what the candidate wrote, doing its own work again.
 
-Each step is timed and recorded. Smoke cells are the first cell of each workload that steps by itself; where a workload
-has none, its first compiled one, and then its first exported one, run as it was measured. A checkpoint is read by the
-baseline for each that keeps any state, an exported program for each cell that exports. Where the old
-environment was rebuilt from its lock for this (that is done and timed by whoever started the run), its steps come
-first, and the rest of the rehearsal runs on what was rebuilt.
+Each step is timed and recorded. The smoke cell of a workload is one that steps by itself; where it has none, a compiled
+one, and then an exported one, run as it was measured; of several the first with the most ranks. A checkpoint is read by
+the baseline for each workload that has weights, of a training cell where there is one; an exported program for each
+that has a cell in the mode export. The judge wants the same steps. Where the old environment was rebuilt from its lock
+for this (that is done and timed by whoever started the run), its steps come first, and the rest runs on what was made.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from .graph import told_apart
+from .restored import all_finite, restored_problem
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
 from .switches import throw
-from .work import KINDS
 
-#: Modes whose work steps by itself, and those whose cells have an exported program.
-STEPS, EXPORTS = ("infer", "train"), ("export",)
+#: Modes whose work steps by itself, is compiled, and has an exported program.
+STEPS, COMPILES, EXPORTS = ("infer", "train"), ("compile",), ("export",)
+#: The digest of no weights at all: there is nothing that a checkpoint could hold.
+NO_WEIGHTS = hashlib.sha256().hexdigest()
+#: Steps of ranks before their checkpoint, and behind it.
+STEPS_BEFORE, STEPS_BEHIND = 2, 2
 
 
 class StepFailed(Exception):
@@ -38,32 +44,32 @@ class Rehearsal:
         self.workers: dict[str, Worker] = {}
         self.hello: dict[str, dict[str, Any]] = {}
 
-    def smoke_cells(self, *preferred: tuple[str, ...]) -> list[str]:
-        """The first measured cell of each workload in one of the modes of the first group that it has any of."""
+    def cells_of(self, *preferred: tuple[str, ...]) -> list[str]:
+        """One measured cell of each workload: in the first group of modes that it has any of, that of most ranks."""
         chosen: dict[str, str] = {}
+        known = self.run.embedded.cells
+        measured = [c for c in known if self.run.past.done.get(c, {}).get("status") == "measured"]
         for modes in preferred:
-            for cell_id, cell in self.run.embedded.cells.items():
-                measured = self.run.past.done.get(cell_id, {}).get("status") == "measured"
-                if cell["mode"] in modes and measured and cell["workload"] not in chosen:
-                    chosen[cell["workload"]] = cell_id
-        return list(chosen.values())
+            fitting = [c for c in measured if known[c]["mode"] in modes and known[c]["workload"] not in chosen]
+            for cell in sorted(fitting, key=lambda c: -int(known[c]["axes"].get("ranks", 1))):
+                chosen.setdefault(known[cell]["workload"], cell)
+        return [cell for cell in measured if chosen.get(known[cell]["workload"]) == cell]
 
     def _keeps_state(self, cell: str) -> bool:
-        embedded = self.run.embedded
-        kind = embedded.workloads[embedded.cells[cell]["workload"]]["kind"]
-        return kind not in KINDS or KINDS[kind].keeps_state
+        """Whether the frozen work has weights, which a checkpoint holds."""
+        return bool(self.run.past.frozen.get(cell, {}).get("weights") != NO_WEIGHTS)
 
     def steps(self) -> list[tuple[str, str | None, Callable[[], dict[str, Any]]]]:
         """(step, cell, what it does) of everything that is asked for, in order."""
         found: list[tuple[str, str | None, Callable[[], dict[str, Any]]]] = [("restore", None, self._restore)]
-        smoke = self.smoke_cells(STEPS, ("compile",), ("export",))
+        smoke = self.cells_of(STEPS, COMPILES, EXPORTS)
         found += [("smoke", cell, partial(self._smoke, cell)) for cell in smoke]
         if "checkpoint" in self.plan["reload"]:
-            cells = [cell for cell in smoke if self._keeps_state(cell)]
-            found += [("reload.checkpoint", cell, partial(self._checkpoint, cell)) for cell in cells]
+            states = self.cells_of(("train",), ("infer",), COMPILES, EXPORTS)
+            read = self._ranks_checkpoint if self.run.embedded.plan["backend"].get("over") else self._checkpoint
+            found += [("reload.checkpoint", cell, partial(read, cell)) for cell in states if self._keeps_state(cell)]
         if "export" in self.plan["reload"]:
-            cells = self.smoke_cells(EXPORTS) or smoke
-            found += [("reload.export", cell, partial(self._export, cell)) for cell in cells]
+            found += [("reload.export", cell, partial(self._export, cell)) for cell in self.cells_of(EXPORTS)]
         for cell in smoke:
             if (lane := self._lane(cell)) is not None:
                 found.append(("switch", cell, partial(self._throw, cell, lane)))
@@ -179,8 +185,8 @@ class Rehearsal:
         return self._same_output(self._opened("baseline", cell), cell, "smoke")
 
     def _checkpoint(self, cell: str) -> dict[str, Any]:
-        """The candidate saves its state (and optimizer, in training); the baseline loads it, holds the same weights,
-        goes on with a step of the optimizer, and reproduces its own output from the weights."""
+        """The candidate saves its state (and optimizer, in training); the baseline loads it, holds the same, goes on
+        with a step of the optimizer, and reproduces its own output from the weights."""
         run, limit = self.run, self.run.timeout_s
         path = run.output_file(cell, run.candidate, "checkpoint")
         writer = self._opened(run.candidate, cell)
@@ -188,9 +194,31 @@ class Rehearsal:
         writer.ask("close", limit, name="own")
         reader = self._opened("baseline", cell)
         restored = reader.ask("restore", limit, name="own", path=str(path))
-        if restored["weights"] != restored["expected"]:
-            raise StepFailed("the weights that the baseline loaded are not those that the candidate saved")
+        if (problem := restored_problem(restored, parts)) is not None:
+            raise StepFailed(f"the baseline with the candidate's checkpoint: {problem}")
         return {"parts": parts, "bytes": path.stat().st_size, **self._same_output(reader, cell, "checkpoint")}
+
+    def _ranks_checkpoint(self, cell: str) -> dict[str, Any]:
+        """All ranks of the candidate save their state; the baseline's load it in shards and whole, and go on."""
+        run, limit = self.run, self.run.timeout_s
+        root = run.scratch / "rehearsal" / cell
+        writer = self._opened(run.candidate, cell)
+        shape = {"name": "own", "further": STEPS_BEHIND}
+        written = writer.ask("checkpoint.write", limit, root=str(root), steps=STEPS_BEFORE, **shape)
+        writer.ask("close", limit, name="own")
+        reader = self._opened("baseline", cell)
+        losses = {"written": written["losses"]}
+        for form in ("sharded", "whole"):
+            read = reader.ask("checkpoint.read", limit, path=written["path"], form=form, index=STEPS_BEFORE, **shape)
+            for part in ("model", "optimizer"):
+                if read["digests"][part] != written["digests"][part]:
+                    raise StepFailed(f"{form}: the {part} that the baseline loaded is not what the candidate saved")
+            if not all_finite(read["losses"]):
+                raise StepFailed(f"{form}: the losses behind the candidate's checkpoint are not finite")
+            losses[form] = read["losses"]
+        reader.ask("close", limit, name="own")
+        shutil.rmtree(root, ignore_errors=True)
+        return {"ranks": run.embedded.cells[cell]["axes"].get("ranks", 1), "bytes": written["bytes"], "losses": losses}
 
     def _export(self, cell: str) -> dict[str, Any]:
         """The baseline loads and runs the program that the candidate exported."""

@@ -87,8 +87,6 @@ class Work:
     has_float64 = True
     #: Whether the output is a scalar loss already, so that no cotangents are needed to go backward.
     scalar = False
-    #: Whether there is anything that a checkpoint could hold.
-    keeps_state = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

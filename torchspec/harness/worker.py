@@ -260,8 +260,9 @@ class Bench:
 
     def restore(self, name: str, path: str) -> dict[str, Any]:
         saved = load_tree(Path(path))
-        self.jobs[name].restore(saved)
-        return {"weights": tree_digest(self.jobs[name].weights()), "expected": tree_digest(saved.get("module", {}))}
+        told = self.jobs[name].restore(saved) or {}
+        weights, expected = tree_digest(self.jobs[name].weights()), tree_digest(saved.get("module", {}))
+        return {**told, "weights": weights, "expected": expected}
 
     def relayout(self, name: str, padding: int) -> dict[str, Any]:
         self.jobs[name].relayout(padding)

@@ -1,15 +1,19 @@
-"""The rehearsal of going back, and the off switches of lanes, from `rehearsal.step` records. Must not judge gates."""
+"""The rehearsal of going back, and the off switches of lanes, from `rehearsal.step` records. Must not judge gates.
+
+What a rehearsal must hold is `rehearsal_steps`' to say. A record stands for the backend of its run, so that no
+backend's step stands in for another's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torchspec.judge import words
 from torchspec.judge.records import Evidence
+from torchspec.judge.rehearsal_steps import REBUILDING, Wanted, wanted
 from torchspec.model.evidence import Record
 from torchspec.model.plan import Plan
-from torchspec.model.verdict import Rehearsal, Switch
+from torchspec.model.verdict import Outcome, Rehearsal, Switch
 
 _NAMES = {
     "rebuild.cache": "rebuilding the baseline from the cache's archives",
@@ -20,20 +24,28 @@ _NAMES = {
     "reload.export": "the baseline reading the candidate's exported program",
     "switch": "the candidate's work with the off switch thrown",
 }
-#: Two ways to the same environment: whoever goes back takes one of them.
-_WAYS = ("rebuild.cache", "rebuild.scratch")
+#: Why there is no step at all of what a spec asks to be reloaded.
+_NOTHING = {
+    "reload.checkpoint": "no measured cell has weights",
+    "reload.export": "no cell was measured in the mode export",
+}
+#: How many of the cells that lack one step are named; the rest is counted.
+_NAMED = 6
 
 
-def _steps(evidence: Evidence, candidate: str) -> list[Record]:
-    """Every step, the latest record of each (step, cell), in the order in which they were last run."""
+def _steps(evidence: Evidence, candidate: str) -> dict[tuple[str, str, str | None], Record]:
+    """The latest record of each (backend, step, cell), in the order in which they were last run."""
     found = list(evidence.whole(candidate, "rehearsal.step"))
     for (_, who), kinds in evidence.by_place.items():
         if who == candidate:
             found += kinds.get("rehearsal.step", [])
-    latest: dict[tuple[Any, Any], Record] = {}
+    backends = {run.id: run.backend for run in evidence.runs}
+    latest: dict[tuple[str, str, str | None], Record] = {}
     for record in sorted(found, key=lambda r: r.seq):
-        latest[record.body.get("step"), record.body.get("cell")] = record
-    return sorted(latest.values(), key=lambda r: r.seq)
+        key = (backends[record.run], str(record.body.get("step")), record.body.get("cell"))
+        latest.pop(key, None)
+        latest[key] = record
+    return latest
 
 
 def _seconds(steps: Sequence[Record]) -> float | None:
@@ -41,42 +53,64 @@ def _seconds(steps: Sequence[Record]) -> float | None:
     if not steps:
         return None
     took = [(str(r.body.get("step")), float(r.body.get("seconds") or 0.0)) for r in steps]
-    return sum(s for name, s in took if name not in _WAYS) + max((s for name, s in took if name in _WAYS), default=0.0)
+    rebuilding = max((s for name, s in took if name in REBUILDING), default=0.0)
+    return sum(s for name, s in took if name not in REBUILDING) + rebuilding
+
+
+def _there(one: Wanted, keys: Sequence[tuple[str, str, str | None]]) -> bool:
+    """Whether some record is of a wanted step."""
+    return any(
+        step == one.step
+        and (one.backend is None or backend == one.backend)
+        and (one.backend is None or cell == (one.cell.id if one.cell else None))
+        for backend, step, cell in keys
+    )
+
+
+def _missing(lacking: Sequence[Wanted]) -> str:
+    """The steps that are missing, each with the cells or backends that lack it."""
+    places: dict[str, list[str]] = {}
+    for one in lacking:
+        place = one.cell.label if one.cell else f"on {one.backend}" if one.backend else _NOTHING.get(one.step, "")
+        places.setdefault(one.step, []).extend([place] if place else [])
+    told = []
+    for step, lack in places.items():
+        more = f" and {len(lack) - _NAMED} more" if len(lack) > _NAMED else ""
+        told.append(f"{_NAMES[step]} ({', '.join(lack[:_NAMED])}{more})" if lack else _NAMES[step])
+    return ", ".join(told)
 
 
 def rehearse(plan: Plan, evidence: Evidence, candidate: str) -> Rehearsal:
-    """The outcome of the rehearsal for one candidate: every step there, every step well, and in time.
+    """The outcome of the rehearsal for one candidate: every step there on every backend, every step well, and in time.
 
     The off switches of lanes are part of it. Its time counts the slower of the two ways to rebuild the environment.
     """
     if plan.rollback is None:
         return Rehearsal("not_run", "defer", None, None, "the spec has no `rollback` block")
     within = plan.rollback.within_s
-    steps = _steps(evidence, candidate)
+    latest = _steps(evidence, candidate)
+    steps = list(latest.values())
     labels = {cell.id: cell.label for cell in plan.cells}
     shown = tuple(
-        {**r.body, "label": labels.get(str(r.body.get("cell"))), "seq": r.seq, "run": r.run, "time": r.time}
-        for r in steps
+        r.body | {"backend": b, "label": labels.get(str(cell)), "seq": r.seq, "run": r.run, "time": r.time}
+        for (b, _, cell), r in latest.items()
     )
     seconds = _seconds(steps)
     seqs = tuple(r.seq for r in steps)
 
-    def said(outcome: Any, reason: str) -> Rehearsal:
+    def said(outcome: Outcome, reason: str) -> Rehearsal:
         return Rehearsal(outcome, "adopt" if outcome == "pass" else "defer", seconds, within, reason, shown, seqs)
 
-    wanted = ["restore", "smoke", *(f"reload.{what}" for what in plan.rollback.reload)]
-    failed = [r for r in steps if r.body.get("ok") is not True]
-    if failed:
-        body = failed[0].body
-        where = f" of {labels[str(body['cell'])]}" if str(body.get("cell")) in labels else ""
-        what = _NAMES.get(str(body.get("step")), str(body.get("step")))
-        return said("fail", f"{what}{where} failed: {words.sentence(body.get('error'))}")
+    for (backend, step, cell), record in latest.items():
+        if record.body.get("ok") is not True:
+            where = f" of {labels[cell]}" if cell in labels else "" if step in REBUILDING else f" on {backend}"
+            what = _NAMES.get(step, step)
+            return said("fail", f"{what}{where} failed: {words.sentence(record.body.get('error'))}")
     if plan.rollback.manual:
         return said("fail", f"heroics: going back needs a step by hand: {words.sentence(plan.rollback.manual[0])}")
-    missing = [step for step in wanted if step not in {r.body.get("step") for r in steps}]
-    if missing:
-        listed = ", ".join(_NAMES.get(step, step) for step in missing)
-        return said("not_run", f"not rehearsed: {listed}")
+    lacking = [one for one in wanted(plan, evidence, candidate) if not _there(one, list(latest))]
+    if lacking:
+        return said("not_run", f"not rehearsed: {_missing(lacking)}")
     if seconds is not None and seconds > within:
         took = f"{words.plain(seconds, 's')}, more than the {words.plain(within, 's')} that the spec allows"
         return said("fail", f"going back took {took}")
@@ -88,21 +122,29 @@ def switches(plan: Plan, evidence: Evidence, candidate: str) -> list[Switch]:
     """The off switches that were thrown: for each lane and backend, every workload must still run."""
     lane_of = {w.name: w.lane for w in plan.workloads}
     cells = {cell.id: cell for cell in plan.cells}
+    latest = _steps(evidence, candidate)
     thrown: dict[tuple[str, str], list[Record]] = {}
-    for record in _steps(evidence, candidate):
-        cell = cells.get(str(record.body.get("cell")))
+    for (_, step, cell_id), record in latest.items():
+        cell = cells.get(str(cell_id))
         lane = lane_of[cell.workload] if cell is not None else None
-        if record.body.get("step") == "switch" and cell is not None and lane is not None:
+        if step == "switch" and cell is not None and lane is not None:
             thrown.setdefault((lane, cell.backend), []).append(record)
+    lacking = [one for one in wanted(plan, evidence, candidate) if not _there(one, list(latest))]
     found = []
     for (lane, backend), records in thrown.items():
         bad = [r for r in records if r.body.get("ok") is not True]
-        seqs = tuple(r.seq for r in records)
+        left = [
+            one.cell.label
+            for one in lacking
+            if one.step == "switch" and one.cell and (lane_of[one.cell.workload], one.backend) == (lane, backend)
+        ]
+        outcome: Outcome = "fail" if bad else "not_run" if left else "pass"
         if bad:
             label = cells[str(bad[0].body["cell"])].label
             reason = f"the switch does not hold for {label}: {words.sentence(bad[0].body.get('error'))}"
-            found.append(Switch(lane, backend, candidate, "fail", reason, seqs))
+        elif left:
+            reason = f"the switch was not thrown for {', '.join(left)}"
         else:
             reason = f"thrown, and the work ran another way in {words.count_of(len(records), 'cell')}"
-            found.append(Switch(lane, backend, candidate, "pass", reason, seqs))
+        found.append(Switch(lane, backend, candidate, outcome, reason, tuple(r.seq for r in records)))
     return found

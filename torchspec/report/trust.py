@@ -134,14 +134,16 @@ def rehearsal(ctx: Context) -> Section:
                 )
             )
         rows = []
+        several = len({step["backend"] for step in r.steps if "backend" in step}) > 1
         for step in r.steps:
             ok = bool(step.get("ok"))
             cell = ctx.cells.get(str(step.get("cell")))
+            place = cell.label if cell else str(step["backend"]) if several else ""
             error = clip(str(step.get("error") or ""), 240)
             seconds = step.get("seconds")
             rows.append(
                 build.row(
-                    build.cell(strong(_step(ctx, str(step.get("step", "")))), sub=soft(cell.label if cell else "")),
+                    build.cell(strong(_step(ctx, str(step.get("step", "")))), sub=soft(place)),
                     build.cell(mark=outcome_mark(t, "pass" if ok else "fail")),
                     numbers.duration(float(seconds), locale=t.locale) if isinstance(seconds, int | float) else "",
                     error or _detail(step.get("detail")),

@@ -54,7 +54,6 @@ gates plain {{
 }}
 rollback {{
   rehearse  baseline  within 10 min
-  reload    checkpoint
 }}
 measure {{
   cell  5 s

@@ -27,6 +27,7 @@ def step(made: Book, name: str, ok: bool = True, seconds: float = 5.0, cell: str
 
 
 def all_steps(made: Book) -> None:
+    made.done()
     step(made, "restore")
     step(made, "smoke", cell="c")
     step(made, "reload.checkpoint", cell="c")
@@ -43,6 +44,7 @@ def test_a_rehearsal_passes_when_every_step_is_well_and_in_time() -> None:
 @pytest.mark.parametrize("name", ["restore", "smoke", "reload.checkpoint"])
 def test_a_step_that_was_not_rehearsed_is_not_run(name: str) -> None:
     made = rolling()
+    made.done()
     for one in {"restore", "smoke", "reload.checkpoint"} - {name}:
         step(made, one, cell=None if one == "restore" else "c")
     found = made.judged().rehearsals["candidate"]

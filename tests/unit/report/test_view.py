@@ -208,6 +208,23 @@ def test_a_rollback_without_rehearsal_says_so_in_its_first_sentence(invented: Mo
     assert "largest absolute error of" in sentence
 
 
+def test_steps_of_several_backends_say_whose_they_are(invented: ModuleType) -> None:
+    plan = invented.plan()
+    verdict = invented.verdict(plan)
+    held = verdict.rehearsals["candidate"]
+    restored = held.steps[0]
+
+    def told(*backends: str) -> list[str]:
+        steps = tuple(restored | {"backend": backend} for backend in backends)
+        given = replace(verdict, rehearsals={"candidate": replace(held, steps=steps)})
+        section = next(s for s in view(plan, given, **invented.arguments()).sections if s.anchor == "rollback")
+        (table,) = [b.table for b in section.blocks if b.table is not None]
+        return [text_of(row.cells[0].sub) for row in table.rows]
+
+    assert told("cpu", "distributed") == ["cpu", "distributed"]
+    assert told("cpu", "cpu") == ["", ""]
+
+
 @pytest.mark.parametrize(
     ("language", "short", "sentence"),
     [
