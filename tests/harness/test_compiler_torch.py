@@ -39,7 +39,7 @@ def ask(candidate_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Ask
 
 @pytest.fixture(scope="module")
 def cold(ask: Ask) -> dict[str, Any]:
-    return ask("fallback", "compiled", "package", "onnx", "flex custom")
+    return ask("fallback", "compiled", "package", "onnx", "flex custom", "fused")
 
 
 def test_recompiles_over_shapes_and_a_cache_that_is_warm(ask: Ask, cold: dict[str, Any]) -> None:
@@ -64,6 +64,12 @@ def test_flex_attention_compiled_on_the_cpu(cold: dict[str, Any]) -> None:
     told = cold["flex custom"]
     assert told.get("error", 1.0) < 1e-5, told
     assert told["breaks"] == 0
+
+
+def test_flex_attention_compiled_by_itself_is_seen_to_be_fused(cold: dict[str, Any]) -> None:
+    told = cold["fused"]
+    assert told.get("error", 1.0) < 1e-5, told
+    assert told["path"].startswith("fused"), told
 
 
 def test_an_operator_that_leaves_the_device_is_seen(cold: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ class Axis(NamedTuple):
 
 class WorkloadKind(NamedTuple):
     """A kind of work. `entry`: required, optional or none (the team's own `path:function`), which makes the work and is
-    given the axes by name; `entry_part`: it gives a part of the work, such as a mask, and is given nothing.
+    given the axes by name; `entry_part`: it gives a part of the work, such as a mask, and need not take them.
 
     `beside`: the old paths it may be compared with; "*" for any dotted name. `paths`: what `path` of a side may be.
     `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torchspec.catalog.rows import Axis, WorkloadKind
 
 FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128")
-MASKS = ("none", "causal", "sliding_window", "block_sparse", "document", "prefix", "custom")
+NAMED_MASKS = ("none", "causal", "sliding_window", "block_sparse", "document", "prefix")
+MASKS = (*NAMED_MASKS, "custom")
 ONE = ("cpu", "cuda", "rocm", "mps")
 ALL = (*ONE, "distributed")
 RANKS = ("distributed",)
@@ -22,14 +23,18 @@ def _count(name: str, default: int | None, meaning: str, headline: bool = False)
 #: Left out where the spec does not say: the team's code decides.
 OWN_DTYPE = Axis("dtype", "name", "", "precision of inputs and weights", FLOATS)
 
-ATTENTION = (
-    _dtype(),
-    Axis("mask", "name", "none", "which positions see which", MASKS),
-    _count("batch", 1, "sequences per call"),
-    _count("heads", 8, "attention heads"),
-    _count("seq", None, "positions per sequence", True),
-    _count("head_dim", 64, "width of one head"),
-)
+
+def _attention(masks: tuple[str, ...]) -> tuple[Axis, ...]:
+    return (
+        _dtype(),
+        Axis("mask", "name", "none", "which positions see which", masks),
+        _count("batch", 1, "sequences per call"),
+        _count("heads", 8, "attention heads"),
+        _count("seq", None, "positions per sequence", True),
+        _count("head_dim", 64, "width of one head"),
+    )
+
+
 RANK_COUNT = _count("ranks", 1, "processes; the values stand on the backend's line", True)
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
 STEPS = ("steps", ("count",), None)
@@ -61,7 +66,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         "scaled dot product attention (torch.nn.functional.scaled_dot_product_attention)",
         ("infer", "train", "compile", "export"),
         ("infer",),
-        ATTENTION,
+        _attention(NAMED_MASKS),
         ONE,
         beside=("sdpa", "flex_attention", "dense"),
         paths=("sdpa", "flex_attention", "dense"),
@@ -76,7 +81,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         "FlexAttention with a block mask, and optionally a score modification",
         ("infer", "train", "compile", "export"),
         ("infer",),
-        ATTENTION,
+        _attention(MASKS),
         ONE,
         entry="optional",
         beside=("sdpa", "dense", "*"),

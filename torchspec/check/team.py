@@ -95,9 +95,7 @@ def hold(
     function = seen.functions.get(entry.function)
     if kind.entry_part:
         if function is not None:
-            for name in function.needs:
-                message = f"`{entry.function}` is called without arguments, and needs `{name}`"
-                context.say("TS246", message, entry.span, "give the parameter a default, or take it from the file")
+            _needs(context, entry.function, function, workload, entry.span, free=False)
         return workload._replace(team=seen)
     said = [axis for axis in workload.axes if axis.span is not None]
     if function is not None:
@@ -126,8 +124,11 @@ def _axes(context: Context, entry: EntryDecl, function: TeamFunction, said: list
         context.unknown("TS245", what, axis.name, axis.span, given, declare)
 
 
-def _needs(context: Context, name: str, function: TeamFunction, workload: WorkloadDecl, place: Span) -> None:
-    """Parameters without a default that nothing gives; silent about one that a misspelled axis was meant to be."""
+def _needs(
+    context: Context, name: str, function: TeamFunction, workload: WorkloadDecl, place: Span, free: bool = True
+) -> None:
+    """Parameters without a default that nothing gives; silent about one that a misspelled axis was meant to be. `free`:
+    the shape may hold any axis."""
     axes = {axis.name for axis in workload.axes}
     for need in function.needs:
         if need == "data" and "data" not in workload.options:
@@ -135,7 +136,9 @@ def _needs(context: Context, name: str, function: TeamFunction, workload: Worklo
             context.say("TS246", message, place, 'for example: data "slice.jsonl"  digest "sha256:…"')
         elif need not in OWN and need not in axes and need not in context.meant:
             message = f"`{name}` needs `{need}`, and the workload does not say it"
-            context.say("TS246", message, place, f"write it in `shape`: {need} 512; or give it a default")
+            way_out = f"write it in `shape`: {need} 512; or give it a default"
+            given = f"give it a default; it can ask for {', '.join([*sorted(axes), *OWN])}"
+            context.say("TS246", message, place, way_out if free else given)
 
 
 def _beside(context: Context, workload: WorkloadDecl, entry: EntryDecl, seen: TeamFile) -> None:

@@ -71,6 +71,8 @@ class Reader:
             self.context.unknown("TS215", "stage", stage_name.text, stage_name.span, self.known.stages, declare)
         owner = self.first("owner")
         entry = self._entry(kind_line)
+        if entry is None and self.kind.entry_part:
+            self._own_parts(axes)
         if any(d.is_error for d in self.context.found[before:]):
             return None
         counts = options.get("counts")
@@ -128,6 +130,16 @@ class Reader:
             self.context.say("TS238", f'"{path}" leaves the folder of the spec', value.span, hint)
             return None
         return EntryDecl(path, function, value.span)
+
+    def _own_parts(self, axes: tuple[AxisDecl, ...]) -> None:
+        """What is the team's own is in the team's file, and here none is named."""
+        custom = [span for a in axes for value, span in zip(a.values, a.spans, strict=False) if value == "custom"]
+        for word, _, _ in self.kind.options:
+            line = self.first(word)
+            custom += [value.span for value in (line.many() if line else ()) if value.text == "custom"]
+        for span in custom:
+            hint = f'for example: kind {self.kind.name} "bench/work.py:ours"'
+            self.context.say("TS226", "`custom` is the team's own code, and the workload names none", span, hint)
 
     def _files(self, value: Value) -> None:
         """Where the figures of a service are: JSON files below the spec's folder, one name or a pattern."""

@@ -53,10 +53,12 @@ def other_shapes(embedded: Embedded, work: Work, make: Callable[[str], Work], de
 
 
 def _weight_shapes(work: Work, seed: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of all that a module holds, saved or not: a cache of keys for one batch takes no other."""
     import torch
 
     torch.manual_seed(seed)
-    return {name: tuple(value.shape) for name, value in work.module(None).state_dict().items()}
+    module = work.module(None)
+    return {name: tuple(value.shape) for name, value in (*module.state_dict().items(), *module.named_buffers())}
 
 
 def _attempt(stages: Callable[[list[str]], dict[str, Any]]) -> dict[str, Any]:

@@ -213,13 +213,18 @@ class FreshCell(FrozenCell):
                 reasons=compiled["break_reasons"], graphs=compiled["graphs"],
             )  # fmt: skip
         if wants("compile.recompiles"):
-            again = worker.ask("recompiles", self.run.timeout_s, name="own", calls=RECOMPILE_CALLS)
-            sample(
-                "compile.recompiles", again["recompiles"], "count", "dynamo counters",
-                reasons=again["reasons"], calls=again["calls"],
-            )  # fmt: skip
+            self._recompiles(worker, sample)
         if wants("compile.time_warm"):
             sample("compile.time_warm", self._warm_compile(worker), "s", "first compiled call, warm cache")
+
+    def _recompiles(self, worker: Worker, sample: Any) -> None:
+        try:
+            again = worker.ask("recompiles", self.run.timeout_s, name="own", calls=RECOMPILE_CALLS)
+        except Unable as reason:
+            self.run.unsupported(self.cell, worker.side, "compile.recompiles", reason)
+            return
+        detail = {name: again[name] for name in ("reasons", "calls", "shapes")}
+        sample("compile.recompiles", again["recompiles"], "count", "dynamo counters", **detail)
 
     def _warm_compile(self, worker: Worker) -> float:
         """Compiles once more in a fresh process that finds the first one's cache."""

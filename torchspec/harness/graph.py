@@ -14,7 +14,7 @@ from typing import Any
 
 from .numerics import compare_trees
 from .trees import tensors
-from .work import Job
+from .work import Job, Unsupported
 
 #: What makes outputs not the same whatever the rest of them is.
 ODD_PLACES = {"nonfinite": "are NaN or infinite on one side only", "nan_on_both": "are NaN on both sides"}
@@ -71,7 +71,12 @@ def compile_job(job: Job, settings: dict[str, str], synchronize: Any) -> dict[st
 
 def recompiles(job: Job, calls: int, others: list[Any]) -> dict[str, Any]:
     """Graphs compiled by further calls of a job that was compiled and run once: `calls` of its own shape, then one of
-    each other declared shape (`others`: positional arguments and arguments by name), then its own again."""
+    each other declared shape (`others`: positional arguments and arguments by name), then its own again.
+
+    Raises Unsupported where there is no other shape: then nothing was asked of the compiler.
+    """
+    if not others:
+        raise Unsupported("the workload declares no other shape that the same weights can be called with", "backend")
     before = compiler_counts()["graphs"]
     with job.ambient():
         for _ in range(calls):

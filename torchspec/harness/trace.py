@@ -15,13 +15,17 @@ from .work import Job, Unsupported
 MOST_NAMED = 40
 #: Operators that bring a value to the host by their nature, and are no fallback.
 TO_HOST = ("aten._local_scalar_dense", "aten._to_copy", "aten.item", "aten.copy_", "aten.is_nonzero", "aten.equal")
+#: Before the name of an operator that takes functions, such as FlexAttention while no kernel was made of it.
+HIGHER_ORDER = "higher_order."
 
 
 def watch(run: Any, device: str) -> dict[str, Any]:
-    """What one call of `run` does: {"operators": {name: calls}, "calls", "distinct", "largest", "on_host", "shapes"}.
+    """What one call of `run` does: {"operators": {name: calls}, "calls", "distinct", "largest", "on_host", "names",
+    "shapes"}.
 
-    `largest` is the largest tensor made, `shapes` the set of shapes of all of them; `on_host` counts operators that
-    took a tensor on `device` and gave one on the CPU.
+    `largest` is the largest tensor made, `shapes` the set of shapes of all of them, `names` the set of the names of all
+    operators; `on_host` counts operators that took a tensor on `device` and gave one on the CPU. Of what was compiled,
+    only what its kernels call is seen; of an operator that takes functions, all that is done inside it.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -32,10 +36,22 @@ def watch(run: Any, device: str) -> dict[str, Any]:
     shapes: set[tuple[int, ...]] = set()
 
     class Watch(TorchDispatchMode):  # type: ignore[misc]
+        #: Without it torch refuses operators that take functions while somebody watches.
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Without it torch does not run what it has compiled while somebody watches, but the eager form of it."""
+            return True
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = func(*args, **(kwargs or {}))
             name = str(func.name() if callable(getattr(func, "name", None)) else func)
             name = name.replace("::", ".").removesuffix(".default")
+            if isinstance(func, torch._ops.HigherOrderOperator):
+                name = HIGHER_ORDER + name
+                given = self.inside(func)(*args, **(kwargs or {}))
+            else:
+                given = func(*args, **(kwargs or {}))
             counts[name] = counts.get(name, 0) + 1
             made = [t for t in tensors([given]).values() if t.layout == torch.strided]
             for tensor in made:
@@ -50,11 +66,22 @@ def watch(run: Any, device: str) -> dict[str, Any]:
                     on_host[name] = on_host.get(name, 0) + 1
             return given
 
+        def inside(self, func: Any) -> Any:
+            """The operator with this watch inside it: what it does on any device is written in Python."""
+            kernel = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return kernel(*args, **kwargs)
+
+            return func if kernel is None else watched
+
     with Watch():
         run()
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     found = {"operators": dict(ranked[:MOST_NAMED]), "calls": sum(counts.values()), "distinct": len(counts)}
-    return {**found, "largest": largest if largest["bytes"] else None, "on_host": on_host, "shapes": shapes}
+    found["largest"] = largest if largest["bytes"] else None
+    return {**found, "on_host": on_host, "names": set(counts), "shapes": shapes}
 
 
 def trace_job(job: Job, device: str) -> dict[str, Any]:
@@ -68,7 +95,7 @@ def trace_job(job: Job, device: str) -> dict[str, Any]:
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:500], "calls": 0, "path": None}
     path = job.path_taken(found)
-    return {**{key: value for key, value in found.items() if key != "shapes"}, "path": path}
+    return {**{key: value for key, value in found.items() if key not in ("names", "shapes")}, "path": path}
 
 
 def fallbacks(job: Job, device: str) -> dict[str, Any]:

@@ -3,14 +3,22 @@ team's own old path."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from .masks import Mask, Score, dense_attention, dense_mask, mask_named, score_named
+from .attention_paths import by_rows_module, dense_module, flex_module, sdpa_module
+from .masks import Mask, Score, Shape, mask_named, score_named
 from .precision import mixed
 from .team import old_path
+from .trace import HIGHER_ORDER
 from .work import Job, ModuleJob, Unsupported, Work
 
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
+#: The path of references, which no spec names.
+BY_ROWS = "dense, by rows"
+ATTENTION_PATHS = ("sdpa", "flex_attention", "dense", BY_ROWS)
+#: What torch's compiler says of a kernel that is not written, or whose package is not installed.
+NO_KERNEL = ("NotImplementedError", "flash attention cannot be used")
 
 
 class Attention(Work):
@@ -39,8 +47,8 @@ class Attention(Work):
 
         return tuple(torch.randn(self.sizes()) for _ in range(3))
 
-    def mask(self) -> Mask | None:
-        """The mask of this cell."""
+    def named_mask(self) -> Mask | None:
+        """The mask of this cell by its name."""
         name = str(self.axis("mask", "none"))
         parameters = {key: int(self.axis(key, 0)) for key in MASK_PARAMETERS if self.axis(key, None) is not None}
         try:
@@ -48,89 +56,30 @@ class Attention(Work):
         except KeyError:
             raise Unsupported(f"{self.kind} has no mask {name}", "backend") from None
 
-    def score(self) -> Score | None:
-        """The score modification of this workload."""
-        return score_named(str(self.task.options.get("score", "none")), self.sizes()[1])
+    def named_score(self, heads: int) -> Score | None:
+        """The score modification of this workload by its name."""
+        return score_named(str(self.task.options.get("score", "none")), heads)
+
+    def pattern(self, shape: Shape, device: Any) -> tuple[Mask | None, Score | None]:
+        """The mask and the score modification for scores of `shape` on `device`."""
+        return self.named_mask(), self.named_score(shape[1])
 
     def module(self, path: str | None) -> Any:
         path = path or self.own_path
-        makers = {"sdpa": self._sdpa, "flex_attention": self._flex, "dense": self._dense}
-        made = makers[path]() if path in makers else old_path(self.task, path)
-        return mixed(made, self.task.options)
+        return mixed(self._path(path) if path in ATTENTION_PATHS else old_path(self.task, path), self.task.options)
 
-    def _sdpa(self) -> Any:
-        import torch
+    def _path(self, path: str) -> Any:
+        options = self.task.options
+        if path == "flex_attention":
+            return flex_module(self.pattern, str(options.get("kernel", "auto")))
+        if path == "sdpa":
+            if options.get("score", "none") != "none":
+                raise Unsupported("scaled_dot_product_attention takes no score modification", "backend")
+            return sdpa_module(self.pattern, str(self.axis("mask", "none")) == "causal")
+        return dense_module(self.pattern) if path == "dense" else by_rows_module(self.pattern)
 
-        mask, causal, shape = self.mask(), str(self.axis("mask", "none")) == "causal", self._score_shape()
-        score = self.score()
-        if score is not None:
-            raise Unsupported("scaled_dot_product_attention takes no score modification", "backend")
-
-        class ScaledDotProduct(torch.nn.Module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                seen = None if causal else dense_mask(mask, shape, "cpu")
-                self.register_buffer("seen", seen, persistent=False)
-
-            def forward(self, query: Any, key: Any, value: Any) -> Any:
-                attend = torch.nn.functional.scaled_dot_product_attention
-                return attend(query, key, value, attn_mask=self.seen, is_causal=causal)
-
-        return ScaledDotProduct()
-
-    def _dense(self) -> Any:
-        import torch
-
-        mask, score, shape = self.mask(), self.score(), self._score_shape()
-
-        class Dense(torch.nn.Module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                self.register_buffer("seen", dense_mask(mask, shape, "cpu"), persistent=False)
-
-            def forward(self, query: Any, key: Any, value: Any) -> Any:
-                return dense_attention(query, key, value, self.seen, score)
-
-        return Dense()
-
-    def _flex(self) -> Any:
-        import torch
-
-        try:
-            from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-        except ImportError as error:
-            raise Unsupported(f"torch {torch.__version__} has no FlexAttention: {error}") from error
-        mask, score = self.mask(), self.score()
-        _, _, seq, _ = self.sizes()
-        kernel = str(self.task.options.get("kernel", "auto")).upper()
-        options = None if kernel == "AUTO" else {"BACKEND": kernel}
-
-        class Flex(torch.nn.Module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                self.register_buffer("place", torch.empty(0), persistent=False)
-                self.block_mask: Any = None
-                self._build()
-
-            def _build(self) -> None:
-                if mask is not None:
-                    self.block_mask = create_block_mask(mask, None, None, seq, seq, device=self.place.device)
-
-            def _apply(self, fn: Any, recurse: bool = True) -> Any:
-                moved = super()._apply(fn, recurse)
-                self._build()  # on the device that the module is on now
-                return moved
-
-            def forward(self, query: Any, key: Any, value: Any) -> Any:
-                return flex_attention(
-                    query, key, value, score_mod=score, block_mask=self.block_mask, kernel_options=options
-                )
-
-        return Flex()
-
-    def _score_shape(self) -> tuple[int, int, int, int]:
-        batch, heads, seq, _ = self.sizes()
-        return batch, heads, seq, seq
+    def reference(self) -> str | None:
+        return BY_ROWS
 
     def items(self) -> int:
         batch, _, seq, _ = self.sizes()
@@ -141,10 +90,72 @@ class Attention(Work):
 
 
 class AttentionJob(ModuleJob):
-    """What torch says it cannot do (FlexAttention's backward on some devices) is unsupported, not a failure."""
+    """Gives its module what holds at the length of its inputs, has FlexAttention make its kernel where that is what
+    runs there, and says which way the scores went. What torch says it cannot do is unsupported, not a failure.
+
+    FlexAttention is compiled by itself, as torch advises, where it infers or trains on a device. In a compiled or
+    exported cell all of the work is; on a CPU the first call would take a minute.
+    """
+
+    def __init__(self, work: Attention, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any):
+        self.path = path or work.own_path
+        self.flex = self.path == "flex_attention"
+        super().__init__(work, frozen, mode, path, device, dtype)
+        if self.flex and work.task.mode in ("infer", "train") and self.inputs[0].device.type != "cpu":
+            self.module.fuse()
+
+    def _held(self, args: tuple[Any, ...], again: bool = False) -> dict[str, Any]:
+        """What the module is given beside the inputs; an exported program has it inside."""
+        hold = getattr(self.module, "make" if again else "hold", None)
+        return {} if hold is None or self.mode == "export" else {"held": hold(args[0], args[1])}
+
+    def run_with(self, runner: Any) -> None:
+        super().run_with(runner)
+        args, _ = self.arguments()
+        self._call = functools.partial(runner, *args, **self._held(args))
+
+    def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.runner(*args, **kwargs, **self._held(args, again=True))
+
+    def step(self) -> Any:
+        try:
+            return super().step() if self.mode == "train" else self._call()
+        except Exception as error:
+            self._refuse(error)
+            raise
+
+    def forward(self) -> Any:
+        try:
+            return super().forward()
+        except Exception as error:
+            self._refuse(error)
+            raise
 
     def _forward_backward(self) -> Any:
         try:
             return super()._forward_backward()
-        except NotImplementedError as error:
+        except Exception as error:
+            self._refuse(error)
+            raise
+
+    def _refuse(self, error: Exception) -> None:
+        """Raises Unsupported where torch says that it has no such thing, whatever its compiler wraps around that."""
+        if isinstance(error, NotImplementedError) and (self.flex or self.mode == "train"):
             raise Unsupported(str(error), "version") from error
+        told = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
+        why = [line for line in told if any(word in line for word in NO_KERNEL)]
+        if self.flex and why and not isinstance(error, Unsupported):
+            raise Unsupported(why[0][:500], "version") from error
+
+    def path_taken(self, seen: dict[str, Any]) -> str | None:
+        """By the operators that were called: which of torch's for attention, or none, so that the scores were made. Of
+        FlexAttention its own operator is called only where no kernel was made of it."""
+        if self.path not in ATTENTION_PATHS:
+            return None
+        own = sorted(name for name in seen["names"] if name.startswith("aten._scaled_dot_product"))
+        if own:
+            return f"torch's {', '.join(own)}"
+        if self.flex and HIGHER_ORDER + "flex_attention" not in seen["names"]:
+            return "fused: a kernel that was made of FlexAttention"
+        batch, heads, seq, _ = self.work.sizes()
+        return f"unfused: all scores ({batch} x {heads} x {seq} x {seq}) were made"

@@ -18,6 +18,8 @@ from torchspec.harness.device_mps import Mps
 from torchspec.harness.device_rocm import Rocm
 from torchspec.harness.environ import wants_determinism
 from torchspec.harness.jobs import Job
+from torchspec.harness.module_job import ModuleJob
+from torchspec.harness.work_attention import AttentionJob
 
 BUILDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "cuda": (Cuda, {"cuda": "13.0"}),
@@ -196,7 +198,12 @@ def test_all_work_is_built_on_the_device_that_was_asked_for(
     cell = {"workload": "w", "mode": mode, "axes": {}}
     workload = {"kind": "recorded", "options": {}, "beside": "old", "entry": None}
     bench.embedded = SimpleNamespace(  # type: ignore[assignment]
-        cells={"c": cell}, workloads={"w": workload}, frozen={"seed": 1}, backend=device.name, side=lambda name: {}
+        gates=lambda cell: [],
+        cells={"c": cell},
+        workloads={"w": workload},
+        frozen={"seed": 1},
+        backend=device.name,
+        side=lambda name: {},
     )
     place = device.torch_name
     for variant in ("own", "eager", "beside"):
@@ -250,6 +257,36 @@ def test_precision_that_a_torch_lacks_is_none_and_no_error(monkeypatch: pytest.M
     assert found["bf16_reduced_reduction"] is None
 
 
+def attention_job(
+    torch: RecordingTorch, monkeypatch: pytest.MonkeyPatch, place: str, path: str | None, cell_mode: str, mode: str
+) -> AttentionJob:
+    """A job of attention on a place, of which only what it compiles is written down."""
+
+    def built(self: Any, work: Any, frozen: Any, mode: str, path: str | None, device: Any, dtype: Any) -> None:
+        self.inputs = (SimpleNamespace(device=SimpleNamespace(type=device)),)
+        self.module = SimpleNamespace(fuse=lambda: torch.note("fuse"))
+        self.mode = mode
+
+    monkeypatch.setattr(ModuleJob, "__init__", built)
+    work = SimpleNamespace(own_path="flex_attention", task=SimpleNamespace(mode=cell_mode))
+    return AttentionJob(work, {}, mode, path, place, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+def test_flex_attention_is_compiled_where_its_kernels_are(
+    mode: str, backend: tuple[Any, RecordingTorch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, torch = backend
+    attention_job(torch, monkeypatch, device.torch_name, None, mode, mode)
+    attention_job(torch, monkeypatch, device.torch_name, "flex_attention", mode, mode)
+    assert torch.calls == ["fuse", "fuse"]
+    attention_job(torch, monkeypatch, device.torch_name, "sdpa", mode, mode)
+    attention_job(torch, monkeypatch, "cpu", None, mode, mode)
+    attention_job(torch, monkeypatch, device.torch_name, None, "compile", "compile")
+    attention_job(torch, monkeypatch, device.torch_name, None, "compile", "infer")  # its eager form
+    assert torch.calls == ["fuse", "fuse"]
+
+
 def test_determinism_throws_the_switches_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = stand_in(monkeypatch, cuda="13.0")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
@@ -290,12 +327,13 @@ def test_a_forced_process_throws_the_switches_before_any_product(monkeypatch: py
     cell = SimpleNamespace(
         run=run, cell="c", needs=SimpleNamespace(forced_each=2), _seen=lambda side, opened: torch.note("seen")
     )
-    found = forced._forced_process(cell, 0, "baseline", {"output": "determinism.output_forced"})
+    said = forced.Answers()
+    forced._forced_process(cell, 0, "baseline", {"output": "determinism.output_forced"}, said)
     assert torch.calls == [
         "use_deterministic_algorithms True", "with :4096:8", "step", "seen", "step", "close",
     ]  # fmt: skip
     assert torch.backends.cudnn.deterministic is True
-    assert found["switches"]["deterministic_algorithms"] is True
-    assert found["switches"]["cudnn_benchmark"] is False
-    assert (found["digests"], found["refused"]) == ({"output": ["one"]}, {})
+    assert said.switches["deterministic_algorithms"] is True
+    assert said.switches["cudnn_benchmark"] is False
+    assert (said.digests, said.refused) == ({"output": ["one"]}, {})
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
