@@ -176,6 +176,25 @@ def test_a_missing_rank_has_met_the_others_and_then_stays_away(monkeypatch: pyte
         assert [one for one in trial.did if one[0] == "sum"] == sums
 
 
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [("wait timeout not supported", True), ("Finite Work wait is not supported by this backend", True),
+     ("connection reset", False)],
+)  # fmt: skip
+def test_a_wait_that_knows_no_limit_is_no_error_that_was_heard(
+    monkeypatch: pytest.MonkeyPatch, words: str, lacks: bool
+) -> None:
+    """torchcomms refuses a wait with a limit at once, which looked like an error in time."""
+    trial = Trial(monkeypatch, rank=0)
+
+    def refuse(*given: Any) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(dist_faults, "_sum_of_all", refuse)
+    with pytest.raises(Unsupported if lacks else RuntimeError, match=words):
+        dist_faults._fault_late(trial.state, {"transport": "torchcomms", "timeout_s": 2.0, "late_s": 3.0})
+
+
 def test_waits_of_nccl_are_heard_by_who_waits_in_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's watchdog takes an error to end the process, unless waits block."""
     monkeypatch.delenv("TORCH_NCCL_BLOCKING_WAIT", raising=False)

@@ -177,8 +177,15 @@ RANK_METRICS: tuple[Metric, ...] = (
         "data cut, metadata cut, metadata missing",
         RANKS,
     ),
-    once("checkpoint.save_time", "Time of writing a checkpoint", ("train",), "defer", RANKS),
-    once("checkpoint.load_time", "Time of reading a checkpoint", ("train",), "defer", RANKS),
+    *(
+        once(name, meaning, ("train",), "defer", RANKS)._replace(
+            measured="the sharded form, the slowest rank, in the jobs of each of three rounds"
+        )
+        for name, meaning in (
+            ("checkpoint.save_time", "Time of writing a checkpoint"),
+            ("checkpoint.load_time", "Time of reading a checkpoint"),
+        )
+    ),
     truth(
         "recovery.rank_killed",
         "A job whose rank was killed goes on from its last checkpoint",

@@ -116,10 +116,16 @@ def _group_that_met(state: RankState, transport: str, timeout_s: float) -> Any:
     """A new group of all ranks in which all have talked once, so that the next call is not the one that connects them.
 
     Gloo's waits are as long as the group's timeout says. Those of others are told each wait, and the group's is longer:
-    whatever watches over it must not end the process before the wait's error is heard."""
+    whatever watches over it must not end the process before the wait's error is heard. Raises Unsupported where a wait
+    cannot be limited, as in torchcomms' first versions: it is refused at once, which is no error that anybody heard."""
     group = new_transport_group(state, transport, timeout_s if transport == "gloo" else timeout_s + FAULT_PATIENCE_S)
     _wait_for_all(state)
-    _sum_of_all(state, transport, group, state.timeout_s)
+    try:
+        _sum_of_all(state, transport, group, state.timeout_s)
+    except RuntimeError as error:
+        if "not supported" not in str(error):
+            raise
+        raise Unsupported(f"{transport} cannot limit a wait: {error}", "version") from error
     return group
 
 
