@@ -10,6 +10,7 @@ import functools
 import importlib
 import json
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ def main() -> None:
     torch.set_num_threads(1)
     work_module, numerics = importlib.import_module("harness.work"), importlib.import_module("harness.numerics")
     trace, exports = importlib.import_module("harness.trace"), importlib.import_module("harness.exports")
-    cpu, team = torch.device("cpu"), Path(sys.argv[2])
+    trees, cpu, team = importlib.import_module("harness.trees"), torch.device("cpu"), Path(sys.argv[2])
     found: dict[str, Any] = {"torch": torch.__version__}
 
     def work(kind: str, axes: dict[str, Any], mode: str = "infer", options: Any = None, **more: Any) -> Any:
@@ -34,7 +35,9 @@ def main() -> None:
         if "function" in more:
             workload["entry"] = {"path": more.get("file", "team_code.py"), "function": more["function"]}
         cell = {"id": "c", "workload": "w", "mode": mode, "axes": axes}
-        return work_module.KINDS[kind](work_module.Task(cell, workload, 1, team, {}))
+        task = work_module.Task(cell, workload, 1, team, {})
+        task.metrics = set(more.get("metrics", ()))
+        return work_module.KINDS[kind](task)
 
     def case(name: str, do: Callable[[], dict[str, Any]]) -> None:
         try:
@@ -143,7 +146,8 @@ def main() -> None:
     def operator(name: str, mode: str = "infer", dtype: str = "float32", **arguments: str) -> Any:
         return work("operator", {"operator": name, "dtype": dtype, **arguments}, mode)
 
-    case("softmax", lambda: errors(operator("softmax", input="1x128256", dim="-1")))
+    softmax = {"input": "1x128256", "dim": "-1", **single}
+    case("softmax", lambda: errors(work("operator", {"operator": "softmax", **softmax})))
     pad = {"input": "1x4x4x8x8", "pad": "1 1 1 1 2 0"}
     case("pad", lambda: errors(operator("nn.functional.pad", "train", **pad), traced=True))
     case("linear", lambda: errors(operator("nn.functional.linear", input="1x256", weight="512x256")))
@@ -152,6 +156,8 @@ def main() -> None:
     case("complex solve", lambda: errors(operator("linalg.solve", "train", "complex64", **solve)))
     experts = {"mat_a": "32x64", "mat_b": "3x64x32 transposed", "offs": "values 8 16 32 int32"}
     case("experts", lambda: errors(operator("nn.functional.grouped_mm", "infer", "bfloat16", **experts)))
+    case("cat", lambda: errors(operator("cat", "train", tensors="2x3, 4x3", dim="0")))
+    case("list of one", lambda: errors(operator("cat", tensors="2x3,")))
     case("no such", lambda: errors(operator("softmaxx", input="1x8", dim="-1")))
     case("no such word", lambda: errors(operator("softmax", input="1x8 sideways", dim="-1")))
     case("not evaluated", lambda: errors(operator("softmax", input="1x8", dim="__import__('os').getpid()")))
@@ -237,6 +243,28 @@ def main() -> None:
     trained = {"width": 8, "rows": 5, **single}
     case("team rows", lambda: stands_in("checkpoint", trained, "train", function="build"))
     case("team without first token", lambda: stands_in("decode", tokens, function="decoder", file="other.py"))
+    def steps(kind: str, axes: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """What two steps of training take and do, and whether the weights are the frozen ones behind them."""
+        made = work(kind, axes, "train", **more)
+        job = made.job(made.freeze(), "train", None, cpu, None)
+        before = trees.tree_digest(job.weights())
+        start = time.perf_counter()
+        job.step()
+        job.step()
+        seconds = (time.perf_counter() - start) / 2
+        names = trace.trace_job(job, "cpu")["operators"]
+        moved = [name for name in names if "addcdiv" in name]
+        return {"seconds": seconds, "optimizer": bool(moved), "kept": before == trees.tree_digest(job.weights())}
+
+    asked = {"metrics": ("step.time",)}
+    case("step of a sleeping optimizer", lambda: steps("python", rows, function="sleeps"))
+    case("step without an optimizer", lambda: steps("python", rows, function="lossy"))
+    case("step that is asked for", lambda: steps("python", rows, function="lossy", **asked))
+    case("step of the loss", lambda: steps("linear_cross_entropy", loss))
+    case("step of the loss asked for", lambda: steps("linear_cross_entropy", loss, **asked))
+    case("step of an operator asked for", lambda: steps("operator", {"operator": "softmax", **softmax}, **asked))
+    case("step of a checkpoint", lambda: steps("checkpoint", {"hidden": 16, **single}))
+    case("step of the team's checkpoint", lambda: steps("checkpoint", trained, function="lossy"))
     case("kernel", lambda: errors(work("triton", rows, function="build", beside="old")))
 
     def dynamic(sizes: tuple[int, ...]) -> dict[str, Any]:
@@ -256,7 +284,6 @@ def main() -> None:
     def state() -> dict[str, Any]:
         made = work("checkpoint", {"hidden": 16, **single}, "train")
         frozen = made.freeze()
-        trees = importlib.import_module("harness.trees")
         saved = made.job(frozen, "train", None, cpu, None).checkpoint()
         trees.save_tree(saved, team / "state.pt")
         held = trees.load_tree(team / "state.pt")

@@ -14,6 +14,8 @@ from torchspec.core.canon import sha256_hex
 
 ROOT = Path(__file__).resolve().parents[2]
 TEAM = """
+import time
+
 import torch
 
 
@@ -49,6 +51,20 @@ def build(width, rows=3):
         return output.square().mean()
 
     return old(width), (torch.randn(rows, width),), loss, lambda weights: torch.optim.SGD(weights, lr=0.1)
+
+
+def lossy(width, rows=3):
+    return build(width, rows)[:3]
+
+
+class Sleeps(torch.optim.SGD):
+    def step(self):
+        time.sleep(0.05)
+        super().step()
+
+
+def sleeps(width):
+    return (*lossy(width), lambda weights: Sleeps(weights, lr=0.1))
 
 
 def accuracy(output, inputs):
@@ -182,7 +198,7 @@ def test_a_distributed_checkpoint_of_one_process(found: dict[str, Any]) -> None:
 
 
 def test_operators_by_name(found: dict[str, Any]) -> None:
-    for name in ("softmax", "pad", "linear", "quantile", "complex solve"):
+    for name in ("softmax", "pad", "linear", "quantile", "complex solve", "cat", "list of one"):
         assert found[name].get("output", 1.0) < 1e-5, (name, found[name])
         assert (found[name]["items"], found[name]["unit"]) == (1, "calls")
     assert found["complex solve"]["gradient"] < 1e-4
@@ -244,6 +260,17 @@ def test_the_teams_decoder_gives_logits_and_a_first_token(found: dict[str, Any])
     assert found["team tokens"]["names"] == ["logits"]
     assert found["team tokens"]["first"] == [2, 7]
     assert "no function first_token(module, inputs)" in found["team without first token"]["unsupported"]
+
+
+def test_a_whole_training_step_has_the_optimizer_in_it(found: dict[str, Any]) -> None:
+    """Where step.time is asked for, and where the team or the kind brings an optimizer; the weights stay as frozen."""
+    told = {name: one for name, one in found.items() if name.startswith("step")}
+    assert [name for name, one in told.items() if not one.get("kept")] == [], told
+    assert told["step of a sleeping optimizer"]["seconds"] >= 0.05
+    whole = {name for name, one in told.items() if one["optimizer"]}
+    assert whole == {
+        "step that is asked for", "step of the loss asked for", "step of a checkpoint", "step of the team's checkpoint",
+    }  # fmt: skip
 
 
 def test_everything_that_work_holds_is_on_the_device_it_was_built_on(found: dict[str, Any]) -> None:

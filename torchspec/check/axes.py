@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchspec.catalog import Axis, WorkloadKind
+from torchspec.check import operators
 from torchspec.check.bind import Bound, Group
 from torchspec.check.spec import AxisDecl
 from torchspec.check.structure import Context, after
@@ -106,6 +107,11 @@ class Axes:
             free = axis.meaning == "an axis of the team's own"
             if free and value.kind in ("name", "string", "number"):
                 checked: Any = plain(value)
+                why = operators.mistake(value.text) if self.kind.name == "operator" and value.kind == "string" else None
+                if why is not None:
+                    message = f"`{axis.name}` is no argument of an operator: {why}"
+                    self.context.say("TS309", message, value.span, f"for example: {operators.EXAMPLES}")
+                    continue
             elif axis.kind == "count":
                 if value.kind != "number" or not isinstance(value.number, int) or not 1 <= value.number <= MAX_AXIS:
                     message = f"`{axis.name}` is a whole number from 1 on, not {value.written}"

@@ -37,7 +37,7 @@ def device_differences(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[s
     for switch in sorted({*here, *there}):
         a, b = here.get(switch), there.get(switch)
         if a is not None and b is not None and a != b:
-            freeze = f"`setting {FREEZING[switch]} …` freezes it" if switch in FREEZING else "no `setting` freezes it"
+            freeze = f"`setting {FREEZING[switch]}` freezes it" if switch in FREEZING else "no `setting` freezes it"
             reason = f"{switch} is {a} in the baseline and {b} in the candidate; {freeze}"
             found.append((f"precision {switch}", a, b, reason))
     return found

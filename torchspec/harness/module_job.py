@@ -35,7 +35,16 @@ class ModuleJob(Job):
         self._padding: Any = None
         self._output: Any = None
         self.run_with(self.module)
-        self.tuned = work.optimizer(self._parameters()) if work.timed_optimizer and mode == "train" else None
+        self.tuned = self._tuned() if mode == "train" and work.whole_step() and self._parameters() else None
+
+    def _tuned(self) -> Any:
+        """The optimizer of a whole step. It learns at a rate of zero: all of its work, and the weights stay the frozen
+        ones, so that every step is the same. (One that is captured on a device divides by its rate, and keeps it.)"""
+        optimizer = self.work.optimizer(self._parameters())
+        for group in getattr(optimizer, "param_groups", []):
+            if "lr" in group and not group.get("capturable"):
+                group["lr"] = group["lr"] * 0.0
+        return optimizer
 
     def run_with(self, runner: Any) -> None:
         """Sets what a step calls, and everything about it that need not be looked up inside a step."""

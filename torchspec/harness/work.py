@@ -30,7 +30,8 @@ checkpoints) is done from these by `ModuleJob`. What may be overridden, when a k
   goes backward from frozen random cotangents.
 - `reference()`: the path that the float64 reference on the CPU takes (default: the kind's own).
 - `accuracy(output, inputs)`: the share of right answers, for `task.accuracy`.
-- `optimizer(parameters)`: for `loss.final`, checkpoints and, where `timed_optimizer` is True, inside the timed step.
+- `optimizer(parameters)`: for `loss.final` and checkpoints, and within a whole training step (`whole_step`): where
+  `timed_optimizer` is True or `step.time` is asked for.
 - `job(parts, mode, path, device, dtype)`: a `Job` of your own, where the work is no single module (token-by-token
   decoding, collectives, bare operators). Implement what makes sense; the base class answers `Unsupported` for the rest.
 
@@ -56,7 +57,8 @@ __all__ = ["KINDS", "Job", "ModuleJob", "Task", "Unsupported", "Work", "random_c
 class Task:
     """What a work is told: one cell of the plan, its workload, the seed, and where the team's files lie.
 
-    `mode` is infer, train, compile or export; `axes` the cell's axis values; `options` the workload's own words.
+    `mode` is infer, train, compile or export; `axes` the cell's axis values; `options` the workload's own words;
+    `metrics` what is asked of the cell.
     """
 
     def __init__(self, cell: dict[str, Any], workload: dict[str, Any], seed: int, team: Path, settings: dict[str, str]):
@@ -70,6 +72,7 @@ class Task:
         self.seed = seed
         self.team = team
         self.settings = settings
+        self.metrics: set[str] = set()
 
 
 #: kind -> its class; filled as the work modules define their classes.
@@ -137,6 +140,10 @@ class Work:
     def reference(self) -> str | None:
         """The path taken by the float64 reference."""
         return None
+
+    def whole_step(self) -> bool:
+        """Whether a training step ends with the optimizer's, rather than with the gradients."""
+        return self.timed_optimizer or "step.time" in self.task.metrics
 
     def optimizer(self, parameters: list[Any]) -> Any:
         import torch

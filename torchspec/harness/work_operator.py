@@ -7,6 +7,7 @@ Each axis but `operator` and `dtype` is an argument of its own name; what its te
     64x32 bfloat16 transposed         its last two dimensions swapped, not copied (column-major)
     32x32 symmetric                   A times its own adjoint, plus the identity: positive definite
     values 8 16 24 int32              these numbers, as one tensor
+    4x4, 4x8 float32                  a list of tensors (of one: a comma behind it)
     16, -1, true, none, 1 2 1 2       plain values; several numbers are a tuple
     bfloat16, nn.functional.ScalingType.TensorWise, 'constant'    a dtype, a name below torch, a text
 
@@ -80,6 +81,17 @@ def _words_of_tensor(words: list[str]) -> dict[str, Any]:
     return told
 
 
+def tensors_argument(text: str, usual: Any) -> Any:
+    """The tensor that an argument's text describes, or the list of tensors; None for a plain value."""
+    parts = [part for part in text.split(",") if part.strip()]
+    if "," not in text or text.startswith("'"):
+        return tensor_argument(text, usual)
+    made = [tensor_argument(part, usual) for part in parts]
+    if any(one is None for one in made):
+        raise ValueError(f"only tensors make a list, and {text} has something else in it")
+    return made
+
+
 def tensor_argument(text: str, usual: Any) -> Any:
     """The tensor that an argument's text describes, in dtype `usual` where it names none; None for a plain value."""
     import torch
@@ -131,7 +143,7 @@ class Operator(Work):
         return super().dtype() or torch.float32
 
     def inputs(self) -> Any:
-        made = {name: tensor_argument(text, self._usual()) for name, text in self._arguments().items()}
+        made = {name: tensors_argument(text, self._usual()) for name, text in self._arguments().items()}
         return {name: value for name, value in made.items() if value is not None}
 
     def module(self, path: str | None) -> Any:

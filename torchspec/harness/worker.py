@@ -72,11 +72,13 @@ class Bench:
         kind = KINDS.get(workload["kind"])
         if kind is None:
             raise Unsupported(f"this harness has no workload of the kind {workload['kind']}", "backend")
-        return kind(Task(cell, workload, int(self.embedded.frozen["seed"]), self.team, self.settings))
+        task = Task(cell, workload, int(self.embedded.frozen["seed"]), self.team, self.settings)
+        task.metrics = {gate["metric"] for gate in self.embedded.gates(cell_id)}
+        return kind(task)
 
     def lacks_operator(self, request: dict[str, Any]) -> bool:
-        """Whether what is not implemented is a bare operator, in the baseline: its precision or its device lacks it, and
-        nothing can be compared. What only the candidate lacks has been lost."""
+        """Whether what is not implemented is a bare operator, in the baseline: its precision or its device lacks it,
+        and nothing can be compared. What only the candidate lacks has been lost."""
         work, cell = self.works.get(str(request.get("name"))), request.get("cell")
         kind = work.kind if work is not None else self.embedded.kind(str(cell)) if cell else ""
         return self.side == "baseline" and kind == "operator"

@@ -272,16 +272,16 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS245",
         "an axis that the team's function does not take",
-        "Axes of the team's own code are given to its function by name. One that it does not take changes nothing: every "
-        "value of it would be the same work under another label.",
+        "Axes of the team's own code are given to its function by name. One that it does not take changes nothing: "
+        "every value of it would be the same work under another label.",
         "lenght 128                    # def build(length): …",
         "length 128",
     ),
     Code(
         "TS246",
         "a parameter of the team's function that nothing gives",
-        "The function is given the axes of the shape, `data`, `dtype`, `seed` and `device`, by name. A parameter without "
-        "a default that is none of them would end every cell with an error.",
+        "The function is given the axes of the shape, `data`, `dtype`, `seed` and `device`, by name. A parameter "
+        "without a default that is none of them would end every cell with an error.",
         'kind python "bench/reranker.py:build"                    # def build(width): …',
         'kind python "bench/reranker.py:build"\nshape {\n  width 512\n}',
     ),

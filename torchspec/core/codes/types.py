@@ -101,8 +101,8 @@ TABLE: tuple[Code, ...] = (
     Code(
         "TS314",
         "work that cannot give the metric",
-        "Some metrics come from some kinds of work only, or from a function of the team's file, such as `accuracy`; give "
-        "other work a gate set of its own.",
+        "Some metrics come from some kinds of work only, or from a function of the team's file, such as `accuracy`; "
+        "give other work a gate set of its own.",
         "latency.first_token_p95 <= 180 ms  else defer       # for attention",
         "latency.p95 <= 180 ms  else defer",
     ),
