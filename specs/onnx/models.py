@@ -1,4 +1,4 @@
-"""What is served by onnxruntime: an encoder layer, a small picture net, and a scorer of pairs whose inputs have names."""
+"""What onnxruntime serves: an encoder layer, a small picture net, and a scorer of pairs whose inputs have names."""
 
 from __future__ import annotations
 
