@@ -27,6 +27,7 @@ pytestmark = pytest.mark.torch
 
 HOLDS = Limit("holds", None, None, None, "holds")
 SMALL = {"layers": 2, "hidden": 32, "batch": 4, "dtype": "float32"}
+OPERATIONS = ("reduce_scatter", "broadcast", "all_to_all")
 PLANTING = """
 import importlib.util, json, sys
 from pathlib import Path
@@ -297,7 +298,8 @@ def test_bad_peers_checkpoints_and_recovery_of_both_versions(ranks_plan, measure
     reduce = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32", "ranks": 2}
     rows = [("reduce", "collective", "infer", reduce)]
     rows += [(kind, kind, "train", {**SMALL, "ranks": 2}) for kind in ("fsdp2", "ddp")]
-    plan = dataclasses.replace(ranks_plan(rows, limits), rollback=Rollback("baseline", 600.0, ("checkpoint",)))
+    plan = ranks_plan(rows, limits, {"resume_tolerance": 1e-5})
+    plan = dataclasses.replace(plan, rollback=Rollback("baseline", 600.0, ("checkpoint",)))
     found = measure(plan)
     steps = found.of("rehearsal.step")  # a collective has no checkpoint to read back
     assert [step["step"] for step in steps] == ["restore"] + ["smoke"] * 3 + ["reload.checkpoint"] * 2
@@ -316,10 +318,75 @@ def test_bad_peers_checkpoints_and_recovery_of_both_versions(ranks_plan, measure
     for recovery in recoveries:
         assert recovery["detail"]["resumed_at"] == 4
         assert 0 < recovery["detail"]["restarted_s"] < recovery["detail"]["seconds"]
+    for name, tolerance in (("candidate_to_baseline", 1e-5), ("reshard", 1e-5), ("resume", 0.0)):
+        for one in found.of("fact", metric=f"checkpoint.{name}"):
+            assert one["detail"]["tolerance"] == tolerance
     for damaged in found.of("fact", metric="checkpoint.truncated"):
         assert len(damaged["detail"]["refused"]) == 4
         assert all(damaged["detail"]["refused"].values())
         assert damaged["detail"]["previous_loads"] is True
+
+
+@pytest.mark.slow
+def test_precisions_operations_rank_counts_scaling_and_times_of_both_versions(ranks_plan, measure):
+    """In one run: what the other tests leave out. The candidate's checkpoints are planted to be slow to write."""
+    limits = {
+        "collective.correct": HOLDS,
+        "loss.one_rank": Limit("absolute", "<=", 0.05, "1", "<= 0.05"),
+        "error.max_abs": Limit("absolute", "<=", 0.1, "1", "<= 0.1"),
+        "scaling.efficiency": Limit("absolute", ">=", 0.02, "1", ">= 0.02"),
+        "checkpoint.resume": HOLDS,
+        "checkpoint.save_time": Limit("growth", "<=", 1.0, "%", "growth <= 100 %"),
+        "checkpoint.load_time": Limit("growth", "<=", 20.0, "%", "growth <= 2000 %"),
+    }
+    axes = {"bytes": 4096, "dtype": "float32"}
+    rows = [(name, "collective", "infer", {**axes, "operation": name, "ranks": 2}) for name in OPERATIONS]
+    rows += [("alone", "collective", "infer", {**axes, "operation": "all_reduce", "ranks": 1})]
+    rows += [(kind, kind, "train", {**SMALL, "dtype": "bfloat16", "ranks": 2}) for kind in ("fsdp2", "ddp")]
+    plan = ranks_plan(rows, limits)
+    against = {"error.max_abs": "cpu.float64"}
+    gates = tuple(dataclasses.replace(gate, against=against.get(gate.metric)) for gate in plan.gates)
+    plan = dataclasses.replace(plan, gates=gates)
+    found = measure(plan, [{"fault": "slow_checkpoint", "seconds": 1.0}])
+    cells = {cell.workload: cell.id for cell in plan.cells}
+    missed = {
+        (metric, cell): (one.outcome, one.reason)
+        for (metric, cell), one in found.outcomes.items()
+        if one.outcome != ("fail" if metric == "checkpoint.save_time" else "pass")
+    }
+    assert missed == {}
+    for name in (*OPERATIONS, "alone"):
+        facts = found.of("fact", metric="collective.correct", cell=cells[name])
+        assert [fact["detail"]["world"] for fact in facts] == [1 if name == "alone" else 2] * 2
+    for kind in ("fsdp2", "ddp"):
+        own = {"cell": cells[kind], "side": "candidate"}
+        (error,) = found.of("sample", metric="error.max_abs", against="cpu.float64", **own)
+        assert error["value"] > 1e-4  # it computed in bfloat16 indeed
+        for metric in ("scaling.efficiency", "checkpoint.save_time", "checkpoint.load_time"):
+            figures = found.of("sample", metric=metric, **own)
+            assert sorted(figure["repeat"] for figure in figures) == [0, 1, 2]
+            assert all(figure["value"] > 0 for figure in figures)
+        assert min(one["value"] for one in found.of("sample", metric="checkpoint.save_time", **own)) > 1.0
+        own["side"] = "baseline"
+        assert all(len(one["detail"]["turns"]) == 3 for one in found.of("sample", metric="checkpoint.save_time", **own))
+    sharded, replicated = (
+        found.of("fact", metric="checkpoint.resume", cell=cells[kind])[0] for kind in ("fsdp2", "ddp")
+    )
+    assert sharded["detail"]["losses"] != replicated["detail"]["losses"]  # each of its own cell's model
+
+
+@pytest.mark.slow
+def test_ranks_that_do_not_fit_leave_the_other_rank_counts_to_be_measured(ranks_plan, measure):
+    axes = {"operation": "all_reduce", "bytes": 4096, "dtype": "float32"}
+    rows = [(f"ranks{count}", "collective", "infer", {**axes, "ranks": count}) for count in (1, 2)]
+    plan = ranks_plan(rows, {"collective.correct": HOLDS})
+    found = measure(plan, [{"fault": "few_devices", "count": 1}])
+    cells = {cell.workload: cell.id for cell in plan.cells}
+    assert found.outcomes["collective.correct", cells["ranks1"]].outcome == "pass"
+    assert found.outcomes["collective.correct", cells["ranks2"]].outcome == "not_run"
+    (lacking,) = found.of("unsupported", cell=cells["ranks2"])
+    assert (lacking["side"], lacking["metric"], lacking["where"]) == ("candidate", None, "machine")
+    assert lacking["error"] == "2 ranks on this machine need a device each, and torch finds 1 here"
 
 
 @pytest.mark.slow

@@ -56,6 +56,9 @@ def write_checkpoint(run: TrainingRun, root: Path, whole: bool = True) -> Path:
         full = run.full_state()
         if first:
             save_tree(full, partial / "whole.pt")
+    slow = state.planted("slow_checkpoint")
+    if slow is not None:
+        time.sleep(float(slow["seconds"]))
     foreign = state.planted("foreign_checkpoint")
     if first and foreign is not None:
         _make_foreign(partial)
