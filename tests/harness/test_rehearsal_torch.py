@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from torchspec import ledger as tool_ledger
 from torchspec.judge import judge
-from torchspec.model.plan import Budget, Plan
+from torchspec.model.plan import Budget, Plan, Rollback
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -79,3 +80,29 @@ def test_state_is_held_bit_for_bit_and_goes_on_or_the_reason_is_said(baseline_py
         "weights that are NaN": stuck,
         "moments that are infinite": stuck,
     }
+
+
+def test_ranks_go_back_in_their_largest_number_and_export_nothing(
+    ranks_plan: Callable[..., Plan], harness_file: Callable[..., Path], tmp_path: Path, baseline_python: Path,
+    candidate_python: Path,
+) -> None:  # fmt: skip
+    axes = {"layers": 1, "hidden": 16, "batch": 2, "dtype": "float32"}
+    plan = ranks_plan([("learn", "fsdp2", "train", {**axes, "ranks": count}) for count in (1, 2)], {})
+    plan = replace(plan, rollback=Rollback("baseline", 600.0, ("checkpoint", "export")))
+    argv = [sys.executable, "-I", str(harness_file(plan)), "pair", "--baseline", str(baseline_python)]
+    argv += ["--candidate", str(candidate_python), "--evidence", str(tmp_path / "ev")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    path = tmp_path / "ev" / "ledger.jsonl"
+    steps = [r.body for r in tool_ledger.read(path) if r.kind == "rehearsal.step"]
+    two = plan.cells[1].id
+    assert [(step["step"], step["cell"], step["error"]) for step in steps] == [
+        ("restore", None, None),
+        ("smoke", two, None),
+        ("reload.checkpoint", two, None),
+    ]
+    assert set(steps[-1]["detail"]["losses"]) == {"written", "sharded", "whole"}
+    rehearsal = judge(plan, tool_ledger.read(path)).rehearsals["candidate"]
+    assert rehearsal.reason == (
+        "not rehearsed: the baseline reading the candidate's exported program (no cell was measured in the mode export)"
+    )
