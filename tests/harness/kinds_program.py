@@ -243,6 +243,7 @@ def main() -> None:
     trained = {"width": 8, "rows": 5, **single}
     case("team rows", lambda: stands_in("checkpoint", trained, "train", function="build"))
     case("team without first token", lambda: stands_in("decode", tokens, function="decoder", file="other.py"))
+
     def steps(kind: str, axes: dict[str, Any], **more: Any) -> dict[str, Any]:
         """What two steps of training take and do, and whether the weights are the frozen ones behind them."""
         made = work(kind, axes, "train", **more)
