@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 VOCABULARY, WIDTH, HEADS, LAYERS = 4096, 128, 4, 2
-PAIRS, LENGTH = 8, 64
+QUERIES, LENGTH = 64, 64
 
 
 class Reranker(torch.nn.Module):
-    """Scores of shape (pairs,) from token ids of shape (pairs, length)."""
+    """Scores of shape (queries,) from token ids of shape (queries, length)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,6 +27,7 @@ class Reranker(torch.nn.Module):
         return self.score(self.norm(hidden.mean(dim=1))).squeeze(-1)
 
 
-def build() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The module and one batch of inputs, as torchspec's `python` kind of work wants them."""
-    return Reranker().eval(), (torch.randint(0, VOCABULARY, (PAIRS, LENGTH)),)
+def build(data: list[str]) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """The module and one batch of inputs: the first queries of the frozen slice, a byte a token, padded with zeros."""
+    rows = [line.encode()[:LENGTH].ljust(LENGTH, b"\0") for line in data[:QUERIES]]
+    return Reranker().eval(), (torch.tensor([list(row) for row in rows]),)

@@ -223,6 +223,8 @@ def main() -> None:
 
     case("team step without counts", uncounted)
     case("team other size", lambda: errors(work("python", {**rows, "lenght": 9}, function="build")))
+    unread = {"data": {"file": "slice.jsonl", "rows": None, "digest": None}}
+    case("team unread data", lambda: errors(work("python", rows, options=unread, function="build")))
     case("team no size", lambda: errors(work("python", single, function="build")))
     case("team beside less", lambda: errors(work("python", {**rows, "rows": 5}, function="build"), "old"))
     half = {"width": 4, "dtype": "bfloat16"}

@@ -242,6 +242,7 @@ def test_a_size_that_the_team_code_never_gets_is_no_label(found: dict[str, Any])
     """`check` refuses what it can see; a class or a decorated function is asked here."""
     told = found["team other size"]["failed"]
     assert told.startswith("TypeError: build takes no lenght: every value of it would be the same work"), told
+    assert found["team unread data"]["failed"].startswith("TypeError: build takes no data: every value of it")
     assert "old takes no" not in found["team beside less"].get("failed", ""), "what stands beside need not take all"
     assert found["team beside less"]["output"] < 1e-5
     assert found["team no size"]["failed"].startswith("TypeError: build needs width, and the workload does not say it")

@@ -100,6 +100,10 @@ def hold(
     said = [axis for axis in workload.axes if axis.span is not None]
     if function is not None:
         _axes(context, entry, function, said)
+        if "data" in workload.options and not function.anything and "data" not in function.takes:
+            message = f"`{entry.function}` takes no `data`, so that nothing reads the slice of `{workload.name.text}`"
+            hint = f"def {entry.function}({', '.join([*function.takes, 'data'])}) gets its lines; or take `data` away"
+            context.say("TS245", message, entry.span, hint)
         _needs(context, entry.function, function, workload, entry.span)
     _beside(context, workload, entry, seen)
 

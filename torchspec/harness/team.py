@@ -101,23 +101,25 @@ def takes(function: Any, name: str) -> bool:
 def call_team(function: Any, task: Task, device: Any = None, whole: bool = True) -> Any:
     """Calls with what the function's parameters name: axes of the cell, `data` (lines), `dtype`, `seed`, `device`.
 
-    `whole`: it makes the work, so that it must take every axis: one that it does not take changes nothing, and the cell
-    would carry a size that its work never got. Raises TypeError.
+    `whole`: it makes the work, so that it must take every axis, and the data: what it does not take changes nothing,
+    and the cell would carry a size that its work never got. Raises TypeError.
     """
     import torch
 
     name = getattr(function, "__name__", "the function")
-    unmet = [axis for axis in task.axes if axis not in APART and not takes(function, axis)]
+    said = [*task.axes, *(["data"] if "data" in task.options else [])]
+    unmet = [one for one in said if one not in APART and not takes(function, one)]
     if whole and unmet:
         raise TypeError(
             f"{name} takes no {', '.join(unmet)}: every value of it would be the same work; give {name} a parameter of "
-            "that name, or take the line out of the shape"
+            "that name, or take the line out of the spec"
         )
     parameters = inspect.signature(function).parameters
     given = {key: value for key, value in task.axes.items() if key not in GIVEN_ANYWAY and takes(function, key)}
     if "dtype" in parameters:
         given["dtype"] = getattr(torch, str(task.axes.get("dtype", "float32")))
-    if "data" in parameters and ("data" in task.options or parameters["data"].default is inspect.Parameter.empty):
+    needed = "data" in parameters and parameters["data"].default is inspect.Parameter.empty
+    if takes(function, "data") and ("data" in task.options or needed):
         given["data"] = data_rows(task)
     if "seed" in parameters:
         given["seed"] = task.seed

@@ -271,9 +271,9 @@ TABLE: tuple[Code, ...] = (
     ),
     Code(
         "TS245",
-        "an axis that the team's function does not take",
-        "Axes of the team's own code are given to its function by name. One that it does not take changes nothing: "
-        "every value of it would be the same work under another label.",
+        "an axis, or data, that the team's function does not take",
+        "Axes of the team's own code are given to its function by name, and the lines of the slice as `data`. What it "
+        "does not take changes nothing: every value of it would be the same work under another label.",
         "lenght 128                    # def build(length): …",
         "length 128",
     ),
