@@ -27,6 +27,6 @@ class Reranker(torch.nn.Module):
         return self.score(self.norm(hidden.mean(dim=1))).squeeze(-1)
 
 
-def build() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+def build(length: int = LENGTH) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """The module and one batch of inputs, as torchspec's `python` kind of work wants them."""
-    return Reranker().eval(), (torch.randint(0, VOCABULARY, (PAIRS, LENGTH)),)
+    return Reranker().eval(), (torch.randint(0, VOCABULARY, (PAIRS, length)),)
