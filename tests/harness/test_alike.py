@@ -57,6 +57,8 @@ def test_what_may_differ(change: dict[str, Any]) -> None:
     (["H100"], {"name": "NVIDIA H100 80GB HBM3"}, True),
     (["A100", "H100"], {"name": "NVIDIA A100-SXM4-80GB"}, True),
     (["M4 Max"], {"name": "Apple M4 Max"}, True),
+    (["Intel Xeon Platinum 8370C"], {"name": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz"}, True),
+    (["Core i7-9750H"], {"name": "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"}, True),
     (["gfx942"], {"name": "AMD Radeon Graphics", "architecture": "gfx942"}, True),
     ([], {"name": "anything"}, True),
     (["H20"], {"name": "NVIDIA H200"}, False),

@@ -45,13 +45,14 @@ def device_differences(one: dict[str, Any], two: dict[str, Any]) -> list[tuple[s
 
 def words_in(text: str) -> str:
     """Letters and digits of `text` as words, each with a space on both sides."""
-    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
+    return f" {' '.join(re.findall(r'[a-z0-9]+', re.sub(r'[(](?:r|tm|c)[)]', ' ', text.lower())))} "
 
 
 def other_hardware(named: Sequence[str], device: dict[str, Any]) -> str | None:
     """Why a device is none of those that the plan names for its backend; None where it is one, or none is named.
 
-    A name is found in what the device is called (or in its architecture) as whole words: "M4 Max" in "Apple M4 Max".
+    A name is found in what the device is called (or in its architecture) as whole words: "M4 Max" in "Apple M4 Max",
+    "Xeon Platinum 8370C" in "Intel(R) Xeon(R) Platinum 8370C CPU".
     """
     called = [str(device[part]) for part in ("name", "architecture") if device.get(part)]
     if not named or any(words_in(name) in words_in(text) for name in named for text in called):

@@ -160,6 +160,9 @@ def onnx_parity(job: Job, path: Path) -> dict[str, Any]:
 
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise Unsupported(f"torch {torch.__version__} exports no program of torch.export to ONNX")
+    work = getattr(job, "work", None)
+    if work is not None and work.task.options.get("autocast"):
+        raise Unsupported("under autocast weights and operators differ in precision, and ONNX has one", "backend")
     module, args, kwargs, told = _for_numpy(*job.subject())
 
     def stages(at: list[str]) -> dict[str, Any]:

@@ -113,10 +113,9 @@ class Looking:
         except Unable:
             return None
         seen.digests = {part: {str(answer[part])} for part in ("output", "gradient") if part in answer}
-        if self.watched:
-            again = worker.ask("repeats", run.timeout_s, name=of, count=REPEATS, gradients=self.train)["digests"]
-            for part, digests in again.items():
-                seen.digests.setdefault(part, set()).update(map(str, digests))
+        again = worker.ask("repeats", run.timeout_s, name=of, count=REPEATS, gradients=self.train)["digests"]
+        for part, digests in again.items():
+            seen.digests.setdefault(part, set()).update(map(str, digests))
         return path
 
     def _beside(self, worker: Worker) -> Path | None:

@@ -16,10 +16,11 @@ nothing, and takes `dtype` too where the spec says another one than float32.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from .precision import mixed
-from .team import call_team, old_path, takes, team_file, team_function
+from .team import call_team, old_path, team_file, team_function
 from .trees import convert, tensors
 from .work import Job, ModuleJob, Task, Unsupported, Work
 
@@ -112,7 +113,10 @@ class TeamCode(Work):
     def items(self) -> int:
         if isinstance(self.counts, dict):
             return int(self.counts.get("value", 1))
-        return self._stands_for.items() if self._stands_for is not None else 1
+        if self._stands_for is None:
+            return 1
+        # Where the team's function takes no batch, the kind's own would be a count that the work never got.
+        return self._stands_for.items() if "batch" in self.task.axes else self.rows()
 
     def freeze(self) -> dict[str, Any]:
         import torch
@@ -142,7 +146,8 @@ class StepJob(Job):
         if mode in ("compile", "export"):
             raise Unsupported("a step() is no module to compile or export", "backend")
         asked, entry = work.task.axes.get("dtype", "float32"), work.task.entry
-        if asked != "float32" and entry is not None and not takes(team_function(work.task.team, entry), "dtype"):
+        named = inspect.signature(team_function(work.task.team, entry)).parameters if entry is not None else {}
+        if asked != "float32" and entry is not None and "dtype" not in named:
             name = entry["function"]
             raise TypeError(
                 f"{name} takes no dtype, and nothing converts a step() to {asked}: it would be its label only"

@@ -280,7 +280,7 @@ def _other_hardware(named: Sequence[str], device: dict[str, Any]) -> tuple[str |
 
 
 def _words(text: str) -> str:
-    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
+    return f" {' '.join(re.findall(r'[a-z0-9]+', re.sub(r'[(](?:r|tm|c)[)]', ' ', text.lower())))} "
 
 
 def _comparable(part: str, value: Any) -> Any:

@@ -67,6 +67,17 @@ def _there(one: Wanted, keys: Sequence[tuple[str, str, str | None]]) -> bool:
     )
 
 
+def _replaced(plan: Plan, key: tuple[str, str, str | None], due: Sequence[Wanted]) -> bool:
+    """Whether a step is of a cell that is no longer gone back on, since another one of its workload was measured that
+    says more (more ranks, training): such a step is shown and decides nothing."""
+    backend, step, cell = key
+    work = next((one.workload for one in plan.cells if one.id == cell), None)
+    cells = {
+        one.cell.id for one in due if one.cell and (one.backend, one.step, one.cell.workload) == (backend, step, work)
+    }
+    return bool(cells) and cell not in cells
+
+
 def _missing(lacking: Sequence[Wanted]) -> str:
     """The steps that are missing, each with the cells or backends that lack it."""
     places: dict[str, list[str]] = {}
@@ -88,8 +99,9 @@ def rehearse(plan: Plan, evidence: Evidence, candidate: str) -> Rehearsal:
     if plan.rollback is None:
         return Rehearsal("not_run", "defer", None, None, "the spec has no `rollback` block")
     within = plan.rollback.within_s
-    latest = _steps(evidence, candidate)
-    steps = list(latest.values())
+    latest, due = _steps(evidence, candidate), wanted(plan, evidence, candidate)
+    counted = {key: r for key, r in latest.items() if not _replaced(plan, key, due)}
+    steps = list(counted.values())
     labels = {cell.id: cell.label for cell in plan.cells}
     shown = tuple(
         r.body | {"backend": b, "label": labels.get(str(cell)), "seq": r.seq, "run": r.run, "time": r.time}
@@ -101,14 +113,14 @@ def rehearse(plan: Plan, evidence: Evidence, candidate: str) -> Rehearsal:
     def said(outcome: Outcome, reason: str) -> Rehearsal:
         return Rehearsal(outcome, "adopt" if outcome == "pass" else "defer", seconds, within, reason, shown, seqs)
 
-    for (backend, step, cell), record in latest.items():
+    for (backend, step, cell), record in counted.items():
         if record.body.get("ok") is not True:
             where = f" of {labels[cell]}" if cell in labels else "" if step in REBUILDING else f" on {backend}"
             what = _NAMES.get(step, step)
             return said("fail", f"{what}{where} failed: {words.sentence(record.body.get('error'))}")
     if plan.rollback.manual:
         return said("fail", f"heroics: going back needs a step by hand: {words.sentence(plan.rollback.manual[0])}")
-    lacking = [one for one in wanted(plan, evidence, candidate) if not _there(one, list(latest))]
+    lacking = [one for one in due if not _there(one, list(latest))]
     if lacking:
         return said("not_run", f"not rehearsed: {_missing(lacking)}")
     if seconds is not None and seconds > within:
@@ -122,14 +134,15 @@ def switches(plan: Plan, evidence: Evidence, candidate: str) -> list[Switch]:
     """The off switches that were thrown: for each lane and backend, every workload must still run."""
     lane_of = {w.name: w.lane for w in plan.workloads}
     cells = {cell.id: cell for cell in plan.cells}
-    latest = _steps(evidence, candidate)
+    latest, due = _steps(evidence, candidate), wanted(plan, evidence, candidate)
     thrown: dict[tuple[str, str], list[Record]] = {}
-    for (_, step, cell_id), record in latest.items():
+    for (backend, step, cell_id), record in latest.items():
         cell = cells.get(str(cell_id))
         lane = lane_of[cell.workload] if cell is not None else None
-        if step == "switch" and cell is not None and lane is not None:
+        replaced = _replaced(plan, (backend, step, cell_id), due)
+        if step == "switch" and not replaced and cell is not None and lane is not None:
             thrown.setdefault((lane, cell.backend), []).append(record)
-    lacking = [one for one in wanted(plan, evidence, candidate) if not _there(one, list(latest))]
+    lacking = [one for one in due if not _there(one, list(latest))]
     found = []
     for (lane, backend), records in thrown.items():
         bad = [r for r in records if r.body.get("ok") is not True]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from evidence import Book, gate, plan_of
 
+from torchspec.judge.controls import _other_hardware
+
 PEAK = gate("memory.driver_peak", "growth", "<=", 0.1)
 SWITCHES = {"matmul_tf32": True, "cudnn_benchmark": None}
 DEVICE = {"name": "NVIDIA H200", "precision": SWITCHES}
@@ -48,6 +50,12 @@ def test_other_hardware_than_the_plan_names_breaks_the_control() -> None:
     assert made.only().rule == "broken control"
     assert {one["what"] for one in made.judged().broken_controls} == {"hardware of baseline", "hardware of candidate"}
     assert "H100 or A100" in made.judged().broken_controls[0]["reason"]
+
+
+def test_a_processors_marks_do_not_part_the_words_of_its_name() -> None:
+    device = {"name": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz"}
+    assert _other_hardware(["Intel Xeon Platinum 8370C"], device) == (None, None)
+    assert _other_hardware(["Xeon Gold"], device)[1] is not None
 
 
 def test_another_libc_or_interpreter_breaks_the_control() -> None:

@@ -157,6 +157,24 @@ def test_a_checkpoint_is_wanted_of_what_trains_and_ranks_are_as_many_as_there_ar
     )
 
 
+def test_a_step_of_a_cell_that_is_no_longer_gone_back_on_is_shown_and_decides_nothing() -> None:
+    """A resumed run has measured more ranks: those are gone back on, and an old failure of fewer cannot be cleared."""
+    cells = [("train", "distributed", "train", {"ranks": 2}), ("train", "distributed", "train", {"ranks": 4})]
+    fewer, more = "train distributed train 2", "train distributed train 4"
+    made = measured(plan(cells), left=(more,))
+    step(made, "restore", run=RANKS)
+    step(made, "smoke", fewer, "it took too long", run=RANKS)
+    assert found(made).outcome == "fail"
+    made.add("frozen.made", {"cell": more, "inputs": "i", "weights": "ab" * 32}, RANKS)
+    made.done(cell=more, run=RANKS)
+    assert found(made).outcome == "not_run"
+    step(made, "smoke", more, run=RANKS)
+    step(made, "reload.checkpoint", more, run=RANKS)
+    told = found(made)
+    assert (told.outcome, told.seconds) == ("pass", 3.0)
+    assert [shown["cell"] for shown in told.steps] == [None, fewer, more, more]
+
+
 def test_the_environment_is_made_again_both_ways_where_torchspec_made_it() -> None:
     cells = [("one", "cpu", "infer", {})]
 
