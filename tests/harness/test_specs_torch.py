@@ -55,7 +55,6 @@ def test_quantile_is_faster_in_the_candidate_and_gives_the_same(repository: Path
     for more, less in (
         ("4000000 float32", "1000000 float32"),
         ("cell        20 s", "cell 8 s"),
-        ("pairs       3 to 4", "pairs 2 to 3"),
         ("rounds      4", "rounds 3"),
     ):
         assert more in small
@@ -67,8 +66,10 @@ def test_quantile_is_faster_in_the_candidate_and_gives_the_same(repository: Path
     if faster.outcome != "pass":  # on a machine with other work a control may fail, and then the judge may not say pass
         assert faster.outcome == "inconclusive", faster.reason
         assert "this machine cannot see" in faster.reason, faster.reason
-    else:
-        assert faster.improvement, faster.reason
+    else:  # and it may not call a change real that so wide an interval does not tell from none at 1 %
+        assert faster.low is not None
+        assert faster.high is not None
+        assert faster.improvement or faster.high - faster.low > 0.3, faster.reason
     assert found["error.max_abs, baseline"].outcome == "pass"
 
 
