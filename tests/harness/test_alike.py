@@ -11,11 +11,12 @@ import pytest
 from mock_workers import Bench, never
 
 from torchspec import ledger as tool_ledger
-from torchspec.harness import environ
+from torchspec.harness import alike, environ
 from torchspec.harness.alike import device_differences, other_hardware
 from torchspec.harness.device_mps import apple_name
 from torchspec.harness.driver import Broken, Driver
 from torchspec.harness.progress import Progress
+from torchspec.judge import controls
 from torchspec.model.plan import Plan
 
 SWITCHES = {"float32_matmul_precision": "high", "matmul_tf32": True, "cudnn_benchmark": None}
@@ -134,3 +135,10 @@ def test_the_metal_device_is_asked_for_its_name_where_torch_can(monkeypatch: pyt
         raise RuntimeError("no Metal here")
 
     assert apple_name(fails) == "Apple M2"
+
+
+@pytest.mark.parametrize("text", ["Intel(R) Core(TM) i7-9750H", "Apple M4 Max", "NVIDIA A100-SXM4-80GB", "gfx942", ""])
+def test_the_judge_reads_devices_as_the_harness_does(text: str) -> None:
+    """The harness is an island, so that the rule stands twice; here the two are held together."""
+    assert controls.MACHINES_OWN == alike.MACHINES_OWN
+    assert controls._words(text) == alike.words_in(text)

@@ -42,9 +42,9 @@ PLANTED = ("quiet", "busy")
 class Options:
     """What to measure: pairs of each pool, and questions to each peer (`asked` a truth or condition).
 
-    A plain pair takes 4 to 6 s, one with planted blocks about 9, a question to a peer up to `peer_s`: an hour and a
-    half in all. 300 plain pairs give about 300 comparisons of equal versions of the three works together; a truth at
-    the limit takes eight of those with planted blocks for one comparison of each work, so 140 give 50.
+    A plain pair takes 4 to 6 s, one with planted blocks 9 to 12, a question to a peer up to `peer_s`: by that, about
+    two hours in all. 300 plain pairs give about 300 comparisons of equal versions of the three works together. A truth
+    at the limit takes eight pairs with planted blocks for one comparison of each work: 140 are to give about 50.
     """
 
     python: str
