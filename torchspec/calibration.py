@@ -1,4 +1,5 @@
-"""Calibrations in the user's cache: how noisy pairs of equal workers are on this machine, a file for each cell.
+"""Calibrations in the user's cache: how noisy pairs of equal workers are on this machine, a file for each cell and each
+machine, environment and shape of pairs that it was measured with.
 
 A file holds the spread for each timed metric, when it was measured, and what it holds for (digests of machine and
 environment, the shape of pairs). What is too old is refused here; what is foreign is refused by the harness, which
@@ -13,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from torchspec.core.canon import digest
 from torchspec.core.diagnostics import Diagnostic, Severity
 from torchspec.core.files import pretty, strict_json, write_whole
 
@@ -47,19 +49,33 @@ def folder(cache: Path) -> Path:
     return cache / "calibration"
 
 
+def place(cache: Path, cell: str, identity: Mapping[str, Any]) -> Path:
+    """Where a cell's calibration with this identity lies: one of another environment or machine is left beside it."""
+    return folder(cache) / f"{cell}-{digest(dict(identity))[:16]}.json"
+
+
 def write(cache: Path, held: Calibration) -> None:
-    """One file; a newer calibration takes the place of the older one. Raises OSError."""
+    """One file; a newer calibration with the same identity takes the place of the older one. Raises OSError."""
     body = {"version": VERSION, "cell": held.cell, "ledger": held.ledger, **held.told()}
-    write_whole(folder(cache) / f"{held.cell}.json", pretty(body))
+    write_whole(place(cache, held.cell, held.identity), pretty(body))
 
 
-def read(cache: Path, cell: str) -> Calibration | Diagnostic | None:
-    """What the cache holds for a cell; None where it holds nothing, and why (TS733) where that cannot be read."""
-    path = folder(cache) / f"{cell}.json"
+def read(cache: Path, cell: str) -> tuple[list[Calibration], list[Diagnostic]]:
+    """What the cache holds for a cell, newest first, and what of it cannot be read and why (TS733)."""
+    found: list[Calibration] = []
+    said: list[Diagnostic] = []
+    for path in sorted(folder(cache).glob(f"{cell}-*.json")):
+        held = _read(path, cell)
+        if isinstance(held, Diagnostic):
+            said.append(held)
+        else:
+            found.append(held)
+    return sorted(found, key=lambda one: datetime.fromisoformat(one.at), reverse=True), said
+
+
+def _read(path: Path, cell: str) -> Calibration | Diagnostic:
     try:
         held = strict_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError) as error:
         return _damaged(path, str(error))
     try:
@@ -77,21 +93,20 @@ def _damaged(path: Path, why: str) -> Diagnostic:
     return Diagnostic("TS733", f"`{path}` is no calibration: {why}", hint=hint, severity=Severity.WARNING)
 
 
-def usable(cache: Path, cells: Iterable[str], now: datetime) -> tuple[dict[str, Calibration], list[Diagnostic]]:
-    """The calibrations of these cells that are not too old, and what is said of the others that are there."""
-    found: dict[str, Calibration] = {}
+def usable(cache: Path, cells: Iterable[str], now: datetime) -> tuple[dict[str, list[Calibration]], list[Diagnostic]]:
+    """The calibrations of these cells that are not too old, newest first, and what is said of cells whose every
+    calibration is."""
+    found: dict[str, list[Calibration]] = {}
     said: list[Diagnostic] = []
     old: list[Calibration] = []
     for cell in cells:
-        held = read(cache, cell)
-        if isinstance(held, Diagnostic):
-            said.append(held)
-        elif held is not None:
-            age = held.age(now)
-            if age > OLD or age < -timedelta(hours=1):
-                old.append(held)
-            else:
-                found[cell] = held
+        every, damaged = read(cache, cell)
+        said += damaged
+        young = [one for one in every if -timedelta(hours=1) <= one.age(now) <= OLD]
+        if young:
+            found[cell] = young
+        elif every:
+            old.append(every[0])
     if old:
         first = min(old, key=lambda one: one.at)
         message = (

@@ -172,6 +172,7 @@ def workload_facts(tables: Catalog, name: str) -> list[tuple[str, str]]:
     for option, values, stands in row.options:
         takes = _NUMBERS.get(values) or ", ".join(values) or "any value"
         only = [f"{value} on {' and '.join(on)} alone" for word, value, on in row.option_backends if word == option]
+        only += [f"beside {other} {value} alone" for word, other, value in row.option_needs if word == option]
         takes += f" ({'; '.join(only)})" if only else ""
         facts.append(("word", f"{option}: {takes}" + (f"; default {stands}" if stands is not None else "")))
     if row.mask_parameters:

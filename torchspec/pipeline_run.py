@@ -154,7 +154,7 @@ def _calibrations(plan: Plan) -> tuple[dict[str, Any], list[Diagnostic]]:
     from torchspec.provision import cache_folder
 
     found, said = calibration.usable(cache_folder(), [cell.id for cell in plan.cells], datetime.now(UTC))
-    return {cell: held.told() for cell, held in found.items()}, said
+    return {cell: [held.told() for held in every] for cell, every in found.items()}, said
 
 
 def _driven(

@@ -132,6 +132,11 @@ def main() -> None:
                 f"loss {form} {options}",
                 lambda words=words: errors(work("linear_cross_entropy", loss, "train", words), traced=True),
             )
+    for name, words in (("chunks", {"batch_chunk_size": 16}), ("policy", {"acc_policy": "accurate"})):
+        case(
+            f"loss {name}",
+            lambda words=words: errors(work("linear_cross_entropy", loss, "train", words), traced=True),
+        )
     unfused = work("linear_cross_entropy", loss, "train", {"form": "module"})
     case("loss logits", lambda: logits(work("linear_cross_entropy", loss, "train")))
     case("loss mixed logits", lambda: logits(work("linear_cross_entropy", loss, "train", mixed)))

@@ -63,10 +63,23 @@ def test_a_foreign_one_is_refused_with_its_reason(embedded: Embedded, part: str 
     theirs = {name: ("other" if name == part else value) for name, value in here.items()}
     cell = next(iter(embedded.cells))
     held = {"identity": theirs, "metrics": {"latency.p50": [0.004, 10]}, "at": "2026-11-30T12:00:00+00:00"}
-    used, refused = fit_here({cell: held, "not ours": held}, here, list(embedded.cells))
+    used, refused = fit_here({cell: [held], "not ours": [held]}, here, list(embedded.cells))
     assert (list(used), list(refused)) == (([cell], []) if part is None else ([], [cell]))
     for why in refused.values():
         assert {"machine": "another machine", "environment": "threads", "shape": "shape"}[str(part)] in why
+
+
+def test_of_several_the_newest_that_fits_is_used_and_the_nearest_is_told_of(embedded: Embedded) -> None:
+    here = identity(embedded, HOST, SIDE)
+    cell = next(iter(embedded.cells))
+
+    def held(at: str, **differs: str) -> dict[str, Any]:
+        return {"identity": here | differs, "metrics": {}, "at": at}
+
+    newest, newer, older = held("3", environment="other"), held("2"), held("1")
+    assert fit_here({cell: [newest, newer, older]}, here, [cell]) == ({cell: newer}, {})
+    used, refused = fit_here({cell: [held("2", machine="other"), newest]}, here, [cell])
+    assert (used, "other packages" in refused[cell]) == ({}, True)
 
 
 @pytest.fixture
@@ -84,7 +97,7 @@ def test_what_is_used_goes_into_the_ledger_and_into_the_stopping_rule(bench: Cal
     first, second = made.embedded.cells
     good = {"identity": here, "metrics": {"latency.p50": [0.004, 10]}, "at": "2026-11-30T12:00:00+00:00"}
     bad = {**good, "identity": {**here, "machine": "other"}}
-    take_calibration(made.run, {first: good, second: bad}, list(made.embedded.cells), HOST)
+    take_calibration(made.run, {first: [good], second: [bad]}, list(made.embedded.cells), HOST)
     assert made.run.calibration == {(first, "latency.p50"): (0.004, 10)}
     made.ledger.close()
     (note,) = [r.body for r in tool_ledger.read(made.path) if r.kind == "note"]
@@ -163,8 +176,8 @@ def test_the_tool_keeps_the_spread_of_what_was_measured_even_where_it_was_stoppe
     ]
     for one in seen:
         assert 0 < one.last <= one.first
-        held = calibration.read(tmp_path / "cache", one.cell)
-        assert isinstance(held, calibration.Calibration)
+        (held,), said = calibration.read(tmp_path / "cache", one.cell)
+        assert not said
         assert held.metrics[one.metric] == (one.spread, one.pairs)
         assert held.identity == identity(whole.embedded, HOST, SIDE)
         assert (calibration.folder(tmp_path / "cache") / "ledgers" / f"{held.ledger[:16]}.jsonl").exists()

@@ -175,6 +175,10 @@ def test_the_evidence_tells_which_path_the_loss_took(found: dict[str, Any]) -> N
             assert found[f"loss {form} none"][part] < 1e-4
         assert found[f"loss {form} default"]["path"].startswith("chunked")
         assert found[f"loss {form} none"]["path"] == "unfused: the whole logits (64 x 500) were made"
+    assert "the largest part of it had 16 rows" in found["loss chunks"]["path"]
+    for name in ("chunks", "policy"):
+        assert found[f"loss {name}"]["path"].startswith("chunked")
+        assert found[f"loss {name}"]["output"] < 1e-4
     assert found["loss beside"]["path"].startswith("unfused")
     losses = found["loss steps"]["losses"]
     assert len(losses) == 6

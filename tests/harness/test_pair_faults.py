@@ -20,7 +20,7 @@ import pytest
 from mock_workers import BUDGET, WORK, Bench, Fault, MockWorker, never
 
 from torchspec import ledger as tool_ledger
-from torchspec.harness.run import core_use, foreign_shares
+from torchspec.harness.noise import core_use, foreign_shares
 from torchspec.harness.supervise import WorkerFailed
 from torchspec.model.plan import Limit, Plan
 

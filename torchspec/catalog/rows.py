@@ -82,6 +82,7 @@ class WorkloadKind(NamedTuple):
     `items_unit`: what throughput counts, None: the author says with `counts`. `options`: kind's own words, the values
     they may take ("count": whole numbers; "tolerance": a relative difference, from 0 to below 1),
     and the value where the spec says none (None: left out). `option_backends`: word, value, the backends that have it.
+    `option_needs`: a word, and the word and value that it says more of.
     `free_axes`: `shape` may hold any axis, given to the team's function by name. `gives`: the only metrics that it can
     give; empty: all whose own row allows it. `weights`: whether it may have any, which a checkpoint then holds.
     """
@@ -101,6 +102,7 @@ class WorkloadKind(NamedTuple):
     lists: tuple[str, ...] = ()  # options that take several values at once
     option_over: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # option, value, devices that ranks need for it
     option_backends: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    option_needs: tuple[tuple[str, str, str], ...] = ()
     mask_parameters: tuple[str, ...] = ()
     free_axes: bool = False
     gives: tuple[str, ...] = ()

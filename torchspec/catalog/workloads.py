@@ -115,10 +115,13 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
         items=("tokens",),
         options=(
             ("options", ("none", "default"), "none"),
+            ("batch_chunk_size", ("count",), None),
+            ("acc_policy", ("auto", "accurate", "compact"), None),
             ("form", ("functional", "module"), None),
             AUTOCAST,
             STEPS,
         ),
+        option_needs=(("batch_chunk_size", "options", "default"), ("acc_policy", "options", "default")),
     ),
     WorkloadKind(
         "python",

@@ -68,6 +68,9 @@ class _Options:
                 if allowed == ("tolerance",) and not (value.number is not None and 0 <= value.number < 1):
                     message = f"`{word}` is a relative difference, from 0 to below 1, not {value.written}"
                     self.context.say("TS308", message, value.span, f"for example: {word} 1e-5")
+                elif allowed == ("count",) and not (isinstance(value.number, int) and value.number >= 1):
+                    message = f"`{word}` is a whole number from 1 on, not {value.written}"
+                    self.context.say("TS308", message, value.span, f"for example: {word} 8")
                 elif not counted and value.text not in allowed:
                     self.context.unknown("TS216", f"value of `{word}`", value.text, value.span, allowed)
             chosen = [value.number if counted else value.text for value in group]

@@ -14,6 +14,7 @@ from torchspec.check import (
     policy_limits,
     policy_matrix,
     policy_reload,
+    policy_shapes,
     policy_sides,
 )
 from torchspec.check.policy_words import warning
@@ -29,6 +30,7 @@ def policy(spec: CheckedSpec, catalog: Catalog) -> list[Diagnostic]:
         *policy_matrix.find(spec),
         *policy_exceptions.find(spec, catalog),
         *policy_reload.find(spec, catalog),
+        *policy_shapes.find(spec),
         *policy_sides.find(spec),
         *_warnings(spec),
     ]

@@ -49,29 +49,61 @@ class _One(NamedTuple):
 
 
 class _Bound(ast.NodeVisitor):
-    """Names that a file's top level binds, in its branches too, but in no function or class."""
+    """Names that a file's top level binds, in its branches too; of its functions and classes only what is `global`."""
 
     def __init__(self) -> None:
         self.found: list[_One] = []
 
+    def _named(self, name: str | None, node: ast.AST) -> None:
+        if name is not None:
+            self.found.append(_One(name, node))
+
+    def _scope(self, node: ast.AST) -> None:
+        """What a scope of its own binds outside of it."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Global):
+                for name in inner.names:
+                    self._named(name, inner)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.found.append(_One(node.name, node))
+        self._named(node.name, node)
+        self._scope(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.found.append(_One(node.name, node))
+        self._named(node.name, node)
+        self._scope(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.found.append(_One(node.name, node))
+        self._named(node.name, node)
+        self._scope(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         pass
 
+    def _comprehension(self, node: ast.AST) -> None:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.NamedExpr):
+                self._named(inner.target.id, inner)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
     def visit_alias(self, node: ast.alias) -> None:
-        self.found.append(_One(node.asname or node.name.partition(".")[0], node))
+        self._named(node.asname or node.name.partition(".")[0], node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
-            self.found.append(_One(node.id, node))
+            self._named(node.id, node)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self._named(node.name, node)
+        self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        self._named(node.name, node)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self._named(node.rest, node)
+        self.generic_visit(node)
 
 
 def _parameters(found: ast.arguments) -> TeamFunction:

@@ -58,6 +58,7 @@ class Reader:
         backends = self._backends(bound)
         self._option_backends(backends)
         self._option_over(backends)
+        self._option_needs(options)
         gate_sets = self._gate_sets()
         excepts = tuple(self._except(line, axes, modes, backends) for line in self.inner.get("except", []))
         kind_line = self.inner["kind"][0]
@@ -207,6 +208,16 @@ class Reader:
                     message = f"`{word} {value}` is on {' and '.join(only)} alone, and not on {names}"
                     hint = f"give {names} a workload of its own without `{word}`, or take it out of `on`"
                     self.context.say("TS305", message, said.span, hint, labels)
+
+    def _option_needs(self, options: dict[str, Any]) -> None:
+        """A word that says more of another one's value: without it, it would be ignored."""
+        for word, other, value in self.kind.option_needs:
+            line = self.first(word)
+            if line is not None and options.get(other) != value:
+                message = f"`{word}` says more of `{other} {value}`, and here it is `{other} {options.get(other)}`"
+                self.context.say(
+                    "TS316", message, line.statement.span, f"write: {other} {value}; or take the line away"
+                )
 
     def _option_over(self, backends: tuple[Text, ...]) -> None:
         """A value that needs a device below the ranks, as NCCL needs GPUs: over another one it could not run."""

@@ -84,12 +84,12 @@ def _known(compiled: Compiled, only: tuple[str, ...], arguments: Namespace) -> i
     show(tuple(said), {}, arguments)
     for cell in plan.cells:
         if cell.id in cells and (not only or cell.id in only):
-            held = found.get(cell.id)
-            if held is None:
+            if cell.id not in found:
                 say(f"{cell.label}: none")
-                continue
-            spreads = ", ".join(f"{m} {s0 * 100:.2f} % in {n} pairs" for m, (s0, n) in held.metrics.items())
-            say(f"{cell.label}: {spreads}; measured {held.at[:16]}, {held.age(now).days} days ago")
+            for held in found.get(cell.id, ()):
+                spreads = ", ".join(f"{m} {s0 * 100:.2f} % in {n} pairs" for m, (s0, n) in held.metrics.items())
+                where = "".join(f", {part} {str(held.identity.get(part))[:8]}" for part in ("machine", "environment"))
+                say(f"{cell.label}: {spreads}; measured {held.at[:16]}, {held.age(now).days} days ago{where}")
     return Exit.ADOPT
 
 

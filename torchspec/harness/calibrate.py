@@ -41,16 +41,24 @@ def identity(embedded: Embedded, host: dict[str, Any], environment: dict[str, An
 
 
 def fit_here(given: dict[str, Any], here: dict[str, Any], cells: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Of the calibrations that the tool found, by cell: those of this machine and setting, and why not the others."""
+    """Of the calibrations that the tool found, newest first by cell: the newest of this machine and setting, and for a
+    cell that has none such, why not (what the one that comes nearest differs in)."""
     used: dict[str, Any] = {}
     refused: dict[str, str] = {}
-    for cell, held in given.items():
-        if cell in cells:
-            why = next((DIFFERS[part] for part in DIFFERS if held["identity"].get(part) != here[part]), None)
-            if why is None:
+    parts = list(DIFFERS)
+    for cell, every in given.items():
+        if cell not in cells:
+            continue
+        nearest = -1
+        for held in every:
+            differs = next((n for n, part in enumerate(parts) if held["identity"].get(part) != here[part]), None)
+            if differs is None:
                 used[cell] = held
-            else:
-                refused[cell] = why
+                refused.pop(cell, None)
+                break
+            if differs > nearest:
+                nearest = differs
+                refused[cell] = DIFFERS[parts[differs]]
     return used, refused
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .measure import FEWEST_ROUNDS
-from .run import noise_between, noise_now
+from .noise import Noise
 from .sequential import decide, series, spread_of_equals
 from .sides import Sides, Timed, pair_weight, planted_change
 from .timer import PairTimer
@@ -43,7 +43,7 @@ class Controls(PairTimer):
 
     def control_pair(self, active: list[Timed]) -> None:
         """One pair of workers of the baseline, in which each of these cells has its turn."""
-        before = noise_now()
+        noise = Noise(self.run.clocks)
         sides: Sides | None = None
         try:
             ahead = self._after_control(active)
@@ -55,9 +55,10 @@ class Controls(PairTimer):
                     sides.close()
                     sides = None
         finally:
+            noise.stop()
             if sides is not None:
                 sides.close()
-        self.run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
+        self.run.write("noise", noise.told(sides.pinned if sides is not None else None))
         self.estimate.done(pair_weight(len(active)))
 
     def _after_control(self, active: list[Timed]) -> tuple[str, str] | None:

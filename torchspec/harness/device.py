@@ -37,6 +37,7 @@ class Device:
     clock = "perf_counter_ns"
     #: A timed sample is at least so long: beside it, reading the clock and waiting for the device are little.
     shortest_ns = SHORTEST_SAMPLE_NS
+    clocks_program: str | None = None  # tells the device's clocks, as `noise.Clocks` asks for them
     #: Whether `memory` reads what all processes on the device hold together: then the two sides are asked in turn.
     shared_meter = False
     #: Set by a device whose sides are more than one process each, in place of the driver's own: the run, and what

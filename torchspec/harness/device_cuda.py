@@ -21,6 +21,7 @@ class Cuda(Device):
     torch_name = "cuda"
     clock = "cuda event"
     shortest_ns = 1_000_000
+    clocks_program: str | None = "nvidia-smi"
     shared_meter = True  # `mem_get_info` is the device's own account
     vendor = "NVIDIA"
 

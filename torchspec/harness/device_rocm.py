@@ -15,6 +15,7 @@ class Rocm(Cuda):
 
     name = "rocm"
     clock = "hip event"
+    clocks_program = None
     vendor = "AMD"
 
     def built(self) -> bool:

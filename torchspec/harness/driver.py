@@ -27,6 +27,7 @@ from .embedded import Embedded
 from .environ import host, normal_name
 from .fresh import CellOver, FreshCell
 from .needs import Comparison, Needs
+from .noise import Clocks
 from .pairs import Pairs
 from .past import Past
 from .progress import Estimate, Progress
@@ -77,6 +78,10 @@ class Driver:
         embedded.data_slices(self.run.team, context.get("data"))
         self.run.clock, self.run.shared_meter = self.device.clock, self.device.shared_meter
         self.run.shortest_ns = self.device.shortest_ns
+        program = shutil.which(self.device.clocks_program) if self.device.clocks_program else None
+        if program is not None:
+            visible = embedded.frozen["env"].get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+            self.run.clocks = Clocks(program, visible)
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:
         unknown = [name for name in only if name not in self.embedded.cells]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from .controls import Controls
-from .run import noise_between, noise_now
+from .noise import Noise
 from .sequential import confirm, decide, series
 from .sides import Sides, Timed, pair_weight
 
@@ -121,7 +121,7 @@ class Pairs(Controls):
 
     def _one_pair(self, a: str, b: str, members: list[Timed], stage: str) -> None:
         run = self.run
-        before = noise_now()
+        noise = Noise(run.clocks)
         sides: Sides | None = None
         try:
             ahead = (a, b) if any(self._surely_more(one, stage) for one in members) else None
@@ -141,9 +141,10 @@ class Pairs(Controls):
                     sides.close()
                     sides = None
         finally:
+            noise.stop()
             if sides is not None:
                 sides.close()
-        run.write("noise", noise_between(before, noise_now(), sides.pinned if sides is not None else None))
+        run.write("noise", noise.told(sides.pinned if sides is not None else None))
         self.estimate.done(pair_weight(len(members)))
 
     def _surely_more(self, one: Timed, stage: str) -> bool:

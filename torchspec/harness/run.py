@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import threading
 import time
@@ -15,6 +14,7 @@ from .chain import EvidenceError, Ledger
 from .embedded import Embedded
 from .environ import usable_cores, worker_environment
 from .measure import SHORTEST_SAMPLE_NS
+from .noise import Clocks
 from .past import Past, figure_key
 from .progress import Progress
 from .supervise import Unable, Worker, WorkerFailed, child_failed
@@ -43,6 +43,7 @@ class Run:
         self.pairs_s = 0.0  # spent on pairs of workers, their starts and warm-ups included
         self.compiling_s = 0.0  # of these, spent in torch.compile
         self.clock, self.shared_meter, self.shortest_ns = "perf_counter_ns", False, SHORTEST_SAMPLE_NS
+        self.clocks: Clocks | None = None  # of the device, where its driver tells them
         self.logs = folder / "logs" / self.run
         self.scratch = folder / "scratch" / self.run
         self.outputs = folder / "outputs"
@@ -235,85 +236,6 @@ def at_once(turns: list[Callable[[], None]]) -> list[BaseException]:
         while thread.is_alive():  # a short wait at a time, so that a signal is taken at once
             thread.join(0.2)
     return problems
-
-
-def noise_now() -> dict[str, Any]:
-    """Counters of the machine at one moment; `noise_between` makes a record of two of them."""
-    held: dict[str, Any] = {"load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None}
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        ticks = [int(x) for x in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-        held["ticks"] = ticks
-    with contextlib.suppress(OSError, ValueError):
-        speeds = [
-            float(line.split(":")[1])
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-            if line.startswith("cpu MHz")
-        ]
-        held["frequency_mhz"] = round(sum(speeds) / len(speeds), 1) if speeds else None
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        held["memory_pressure"] = float(
-            Path("/proc/pressure/memory").read_text(encoding="ascii").split()[1].split("=")[1]
-        )
-    with contextlib.suppress(OSError, ValueError):
-        throttles = [
-            int(p.read_text()) for p in Path("/sys/devices/system/cpu").glob("cpu*/thermal_throttle/*_throttle_count")
-        ]
-        held["throttles"] = sum(throttles) if throttles else None
-    return held
-
-
-def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int, int] | None:
-    """Clock ticks so far: of these cores in all, of their work, of the processes `own`, and what the host gave to
-    others; None: not told here."""
-    total = busy = mine = stolen = 0
-    try:
-        for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
-            name, *parts = line.split()
-            if name in [f"cpu{core}" for core in cores]:
-                ticks = [int(x) for x in parts[:8]]
-                total += sum(ticks)
-                busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]  # neither idle, nor waiting, nor stolen
-                stolen += ticks[7]
-        for pid in own:
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
-            mine += int(fields[11]) + int(fields[12])
-    except (OSError, ValueError, IndexError):
-        return None
-    return (total, busy, mine, stolen) if total else None
-
-
-def foreign_shares(
-    before: tuple[int, int, int, int] | None, after: tuple[int, int, int, int] | None
-) -> dict[str, float | None]:
-    """Of the cores' time between two `core_use`: the share of other processes than our own, and the host's."""
-    if before is None or after is None or after[0] <= before[0]:
-        return {"pinned_share": None, "pinned_steal": None}
-    total, busy, mine, stolen = (b - a for a, b in zip(before, after, strict=True))
-    return {"pinned_share": max(0.0, min(1.0, (busy - mine) / total)), "pinned_steal": stolen / total}
-
-
-def noise_between(
-    before: dict[str, Any], after: dict[str, Any], pinned: dict[str, float | None] | None = None
-) -> dict[str, Any]:
-    """The body of a `noise` record for the time between two `noise_now`; `pinned` are the `foreign_shares`."""
-    steal = busy = None
-    if "ticks" in before and "ticks" in after:
-        passed = [b - a for a, b in zip(before["ticks"], after["ticks"], strict=True)]
-        total = sum(passed)
-        if total > 0:
-            steal, busy = passed[7] / total, 1 - (passed[3] + passed[4]) / total
-    throttled = None
-    if before.get("throttles") is not None and after.get("throttles") is not None:
-        throttled = after["throttles"] > before["throttles"]
-    return {
-        "cell": None,
-        "load": after.get("load"),
-        "steal": steal,
-        "frequency_mhz": after.get("frequency_mhz"),
-        "throttled": throttled,
-        "memory_pressure": after.get("memory_pressure"),
-        "others": {"busy_share": busy, **(pinned or foreign_shares(None, None))},
-    }
 
 
 def idlest_cores(count: int, over_s: float = 0.1) -> list[int]:

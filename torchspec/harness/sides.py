@@ -9,7 +9,8 @@ import os
 from typing import Any
 
 from .needs import Comparison
-from .run import Run, core_use, foreign_shares, idlest_cores
+from .noise import core_use, foreign_shares
+from .run import Run, idlest_cores
 from .sequential import RATES
 from .spares import Spares
 from .supervise import WorkerFailed

@@ -12,6 +12,9 @@ from .work import Job, ModuleJob, Unsupported, Work
 #: Names of the unfused path: `linear` and then `cross_entropy`, the whole logits in memory.
 UNFUSED = ("unfused", "cross_entropy", "torch.nn.functional.cross_entropy")
 
+#: Words of the workload that are options of torch's, by their names there.
+OPTIONS = ("batch_chunk_size", "acc_policy")
+
 #: Rows whose logits are compared: enough of them to see a drift, and few enough to keep.
 LOGIT_ROWS = 16
 
@@ -20,9 +23,10 @@ class LinearCrossEntropy(Work):
     """Axes: tokens, hidden, vocabulary, dtype. Output: the scalar mean loss, and beside it the logits of the first rows
     as the head's weight gives them in the same precision. The workload's own words:
 
-    `options`: absent or "default" is `LinearCrossEntropyOptions()`; "none" no options, which is the reference path; a
-    mapping is passed to it. `form`: "functional", or "module" for `torch.nn.LinearCrossEntropyLoss`. `autocast`: a
-    dtype for mixed precision. `steps`: optimizer steps of `loss.final`.
+    `options`: absent or "default" is `LinearCrossEntropyOptions()`; "none" no options, which is the reference path.
+    `batch_chunk_size` (rows; takes the place of its `chunking_method`) and `acc_policy` are passed to it. `form`:
+    "functional", or "module" for `torch.nn.LinearCrossEntropyLoss`. `autocast`: a dtype for mixed precision. `steps`:
+    optimizer steps of `loss.final`.
     """
 
     kind = "linear_cross_entropy"
@@ -48,7 +52,13 @@ class LinearCrossEntropy(Work):
             return None
         if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
             raise Unsupported(f"torch {torch.__version__} has no torch.nn.LinearCrossEntropyOptions")
-        return torch.nn.LinearCrossEntropyOptions(**(chosen if isinstance(chosen, dict) else {}))
+        given = {name: self.task.options[name] for name in OPTIONS if name in self.task.options}
+        if "batch_chunk_size" in given:
+            given["chunking_method"] = None  # torch takes one of the two
+        try:
+            return torch.nn.LinearCrossEntropyOptions(**given)
+        except TypeError as error:  # a version that lacks one of them
+            raise Unsupported(f"torch {torch.__version__}: {error}") from error
 
     def module(self, path: str | None) -> Any:
         if path is not None and path not in UNFUSED:
@@ -129,7 +139,10 @@ class LossJob(ModuleJob):
         tokens, _, vocabulary = self.work.sizes()
         if (tokens, vocabulary) in seen["shapes"]:
             return f"unfused: the whole logits ({tokens} x {vocabulary}) were made"
+        parts = [shape[0] for shape in seen["shapes"] if len(shape) == 2 and shape[1] == vocabulary]
+        largest = max((rows for rows in parts if rows < tokens), default=None)
+        most = "" if largest is None else f"; the largest part of it had {largest} rows"
         fused = [name for name in seen["operators"] if "linear_cross_entropy" in name]
         if fused:
-            return f"chunked: {fused[0]} was called, and no tensor of the shape {tokens} x {vocabulary} was seen"
-        return f"chunked: no tensor of the shape {tokens} x {vocabulary} was made"
+            return f"chunked: {fused[0]} was called, and no tensor of the shape {tokens} x {vocabulary} was seen{most}"
+        return f"chunked: no tensor of the shape {tokens} x {vocabulary} was made{most}"

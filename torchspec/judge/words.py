@@ -114,7 +114,7 @@ def disturbed(noise: Mapping[str, Any]) -> str:
     if (noise.get("steal") or 0.0) > _STOLEN:
         said.append(f"the host gave up to {noise['steal'] * 100:.0f}{NNBSP}% of the time to others")
     if noise.get("throttled"):
-        said.append("the processor slowed down from heat or power")
+        said.append("the processor or the device slowed down from heat or power")
     if (noise.get("memory_pressure") or 0.0) > _PRESSED:
         said.append(f"work waited for memory up to {noise['memory_pressure']:.0f}{NNBSP}% of the time")
     return f"; meanwhile {', and '.join(said)}" if said else ""

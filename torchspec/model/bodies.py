@@ -260,6 +260,7 @@ class Noise:
     throttled: bool | None = None
     memory_pressure: Any = None
     others: Any = None
+    device: dict[str, Any] | None = None  # clocks, heat and slowdowns of the device, where its driver tells them
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,33 @@ import pytest
 
 from torchspec import calibration
 from torchspec.calibration import Calibration
-from torchspec.core.diagnostics import Diagnostic
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 HERE = {"machine": "m" * 64, "environment": "e" * 64, "shape": {"builds": 4}}
 
 
-def made(at: datetime = NOW, cell: str = "c") -> Calibration:
-    return Calibration(cell, at.isoformat(timespec="microseconds"), HERE, {"latency.p50": (0.004, 10)}, "0" * 64)
+def made(at: datetime = NOW, cell: str = "c", **identity: str) -> Calibration:
+    where = HERE | identity
+    return Calibration(cell, at.isoformat(timespec="microseconds"), where, {"latency.p50": (0.004, 10)}, "0" * 64)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     calibration.write(tmp_path, made())
-    assert calibration.read(tmp_path, "c") == made()
-    assert calibration.read(tmp_path, "d") is None
+    assert calibration.read(tmp_path, "c") == ([made()], [])
+    assert calibration.read(tmp_path, "d") == ([], [])
     newer = made(NOW + timedelta(days=1))
     calibration.write(tmp_path, newer)
-    assert calibration.read(tmp_path, "c") == newer
+    assert calibration.read(tmp_path, "c") == ([newer], [])
+
+
+@pytest.mark.parametrize("part", ["machine", "environment"])
+def test_one_of_another_machine_or_environment_lies_beside_it(tmp_path: Path, part: str) -> None:
+    theirs = made(NOW + timedelta(hours=1), **{part: "o" * 64})
+    calibration.write(tmp_path, made())
+    calibration.write(tmp_path, theirs)
+    assert calibration.read(tmp_path, "c") == ([theirs, made()], [])
+    found, said = calibration.usable(tmp_path, ["c"], NOW + timedelta(days=14, minutes=1))
+    assert (found, said) == ({"c": [theirs]}, [])  # the other one is too old, and the cell is served
 
 
 @pytest.mark.parametrize(
@@ -69,12 +79,11 @@ def test_an_old_one_is_refused_with_its_date_and_a_way_out(tmp_path: Path, age: 
     ],
 )
 def test_a_damaged_file_is_named_and_not_used(tmp_path: Path, text: str) -> None:
-    path = calibration.folder(tmp_path) / "c.json"
+    path = calibration.place(tmp_path, "c", HERE)
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8")
     found, (said,) = calibration.usable(tmp_path, ["c"], NOW)
     assert not found
-    assert isinstance(said, Diagnostic)
     assert said.code == "TS733"
     assert str(path) in said.message
 

@@ -403,7 +403,7 @@ def test_what_the_machine_was_doing_in_these_pairs_is_said() -> None:
         ({"others": {"pinned_share": None}}, ""),
         ({"steal": 0.12}, "the host gave up to 12\u202f% of the time to others"),
         ({"others": {"pinned_steal": 0.12}}, "the host gave up to 12\u202f% of the time to others"),
-        ({"throttled": True}, "the processor slowed down from heat or power"),
+        ({"throttled": True}, "the processor or the device slowed down from heat or power"),
         ({"memory_pressure": 40.0}, "work waited for memory up to 40\u202f% of the time"),
         ({}, ""),
     ],

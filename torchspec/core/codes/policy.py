@@ -190,6 +190,15 @@ TABLE: tuple[Code, ...] = (
         "mode    infer, export\nreload  checkpoint, export",
     ),
     Code(
+        "TS526",
+        "a gate over shapes, of which there is one",
+        "Recompiles, and an export with dynamic shapes, are about the sizes that `shape` declares: the cells of a "
+        "workload in one mode that differ in whole numbers alone. With one size nothing is asked of the compiler, and "
+        "the gate could never be decided.",
+        "seq  256                       # and compile.recompiles increase <= 0",
+        "seq  256, 512",
+    ),
+    Code(
         "TS533",
         "a rollback with a manual step (warning)",
         "Going back must be boring. A step by hand makes the rehearsal fail, so the fleet can never adopt.",

@@ -107,6 +107,14 @@ TABLE: tuple[Code, ...] = (
         "latency.p95 <= 180 ms  else defer",
     ),
     Code(
+        "TS316",
+        "a word that says more of what is not chosen",
+        "Some words of a workload belong to one value of another word. Beside another value they would be ignored, and "
+        "the cell would not be what the spec says.",
+        "options  none\nbatch_chunk_size  512",
+        "options  default\nbatch_chunk_size  512",
+    ),
+    Code(
         "TS401",
         "a side that names no torch, or too much",
         "A side is an exact version of torch, an interpreter that is there, or both.",
