@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mock_workers import BUDGET, WORK, Bench, never
+from mock_workers import BUDGET, WORK, Bench, MockWorker
 
 from torchspec import ledger as tool_ledger
 from torchspec.harness.device_cuda import Cuda
 from torchspec.harness.device_rocm import Rocm
 from torchspec.harness.noise import Clocks, Noise, clocks_told, noise_between, noise_now
-from torchspec.harness.pairs import Pairs
 from torchspec.model.plan import Plan
 
 MOCK_NVIDIA_SMI = """#!/bin/sh
@@ -62,11 +62,21 @@ def test_what_tells_nothing_is_nothing(text: str) -> None:
     assert noise_between(noise_now(), noise_now())["device"] is None
 
 
-@pytest.mark.parametrize(("visible", "asked"), [(None, "0"), ("3,1", "3"), ("GPU-5d", "GPU-5d"), ("", "0")])
-def test_the_device_that_a_worker_takes_is_sampled_and_no_process_stays(
-    tmp_path: Path, visible: str | None, asked: str
+@pytest.mark.parametrize(
+    ("visible", "ranks", "asked"),
+    [
+        (None, False, ["-i", "0"]),
+        ("", False, ["-i", "0"]),
+        ("3,1", False, ["-i", "3"]),
+        ("GPU-5d", False, ["-i", "GPU-5d"]),
+        ("3, 1", True, ["-i", "3,1"]),
+        (None, True, ["--query-gpu=clocks.sm,temperature.gpu,clocks_throttle_reasons.active"]),
+    ],
+)
+def test_the_devices_that_workers_take_are_sampled_and_no_process_stays(
+    tmp_path: Path, visible: str | None, ranks: bool, asked: list[str]
 ) -> None:
-    noise = Noise(Clocks(mock_nvidia_smi(tmp_path, "1500, 66, 0x0000000000000040"), visible))
+    noise = Noise(Clocks(mock_nvidia_smi(tmp_path, "1500, 66, 0x0000000000000040"), visible, ranks))
     time.sleep(0.4)
     noise.stop()
     body = noise.told(None)
@@ -75,7 +85,7 @@ def test_the_device_that_a_worker_takes_is_sampled_and_no_process_stays(
     assert body["device"]["samples"] >= 2
     pid, given = (tmp_path / "mock_log").read_text(encoding="utf-8").split(maxsplit=1)
     assert not alive(int(pid))
-    assert given.split()[:2] == ["-i", asked]
+    assert given.split()[: len(asked)] == asked
 
 
 def test_a_program_that_cannot_start_leaves_the_device_untold(tmp_path: Path) -> None:
@@ -88,10 +98,19 @@ def test_a_program_that_cannot_start_leaves_the_device_untold(tmp_path: Path) ->
 def test_a_pair_is_sampled_from_its_begin_to_its_end(
     make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    made = Bench(make_plan(WORK, ["latency.p50"], budget=BUDGET), tmp_path, never, monkeypatch)
+    log = tmp_path / "mock_log"
+
+    def fault(worker: MockWorker, do: str, given: dict[str, Any]) -> None:
+        if do == "block":
+            end = time.monotonic() + 10
+            while not log.exists() and time.monotonic() < end:  # mock pairs are over before a program has started
+                time.sleep(0.01)
+            if fails:
+                raise KeyboardInterrupt
+
+    made = Bench(make_plan(WORK, ["latency.p50"], budget=BUDGET), tmp_path, fault, monkeypatch)
     made.run.clocks = Clocks(mock_nvidia_smi(tmp_path, "1980, 61, 0x0000000000000000"), None)
     if fails:
-        monkeypatch.setattr(Pairs, "turn", _raise)
         with pytest.raises(KeyboardInterrupt):
             made.go()
     else:
@@ -99,13 +118,9 @@ def test_a_pair_is_sampled_from_its_begin_to_its_end(
         noise = [r.body for r in tool_ledger.read(made.path) if r.kind == "noise"]
         assert noise
         assert all(body["device"] is None or body["throttled"] is False for body in noise)
-    started = (tmp_path / "mock_log").read_text(encoding="utf-8").splitlines()
+    started = log.read_text(encoding="utf-8").splitlines()
     assert started
     assert not any(alive(int(line.split()[0])) for line in started)
-
-
-def _raise(*_: object) -> bool:
-    raise KeyboardInterrupt
 
 
 def test_only_nvidia_devices_have_a_program_that_tells() -> None:

@@ -78,10 +78,17 @@ class Driver:
         embedded.data_slices(self.run.team, context.get("data"))
         self.run.clock, self.run.shared_meter = self.device.clock, self.device.shared_meter
         self.run.shortest_ns = self.device.shortest_ns
-        program = shutil.which(self.device.clocks_program) if self.device.clocks_program else None
-        if program is not None:
-            visible = embedded.frozen["env"].get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
-            self.run.clocks = Clocks(program, visible)
+        self.run.clocks = self._clocks()
+
+    def _clocks(self) -> Clocks | None:
+        """What tells the clocks of the device, or of those below the ranks; None where no program does."""
+        over = self.embedded.plan["backend"].get("over")
+        named = DEVICES.get(over or "", self.device).clocks_program
+        program = shutil.which(named) if named is not None else None
+        if program is None:
+            return None
+        visible = self.embedded.frozen["env"].get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return Clocks(program, visible, ranks=self.device.cells_type is not None)
 
     def _chosen(self, only: list[str], stage: str | None) -> list[str]:
         unknown = [name for name in only if name not in self.embedded.cells]

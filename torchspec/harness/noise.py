@@ -27,10 +27,13 @@ class Clocks:
     """Clock, heat and slowdowns of an NVIDIA device during a pair, from `nvidia-smi`, asked twice a second.
 
     Asked about is the one that a worker takes: the first of CUDA_VISIBLE_DEVICES, else number 0 in the driver's order.
+    Where `ranks` share them, every one is.
     """
 
-    def __init__(self, program: str, visible: str | None) -> None:
-        self.program, self.device = program, (visible or "0").split(",")[0].strip()
+    def __init__(self, program: str, visible: str | None, ranks: bool = False) -> None:
+        one = (visible or "0").split(",")[0].strip()
+        chosen = (visible or "").replace(" ", "") if ranks else one
+        self.command = [program, *(["-i", chosen] if chosen else [])]
 
     def watch(self) -> Watch | None:
         """Begins to sample; None where the program cannot be started."""
@@ -38,7 +41,7 @@ class Clocks:
         kept = tempfile.TemporaryFile()  # noqa: SIM115 - `Watch` closes it
         try:
             process = subprocess.Popen(
-                [self.program, "-i", self.device, query, "--format=csv,noheader,nounits", f"--loop-ms={EVERY_MS}"],
+                [*self.command, query, "--format=csv,noheader,nounits", f"--loop-ms={EVERY_MS}"],
                 stdin=subprocess.DEVNULL,
                 stdout=kept,
                 stderr=subprocess.DEVNULL,
