@@ -126,15 +126,15 @@ def test_a_mac_tells_its_chip_and_not_its_architecture(monkeypatch: pytest.Monke
     assert environ.cpu_model() == "arm"
 
 
-def test_the_metal_device_is_asked_for_its_name_where_torch_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchspec.harness.device_mps.cpu_model", lambda: "Apple M2")
-    assert apple_name(lambda: "Apple M4 Max") == "Apple M4 Max"
-    assert apple_name(None) == "Apple M2"
-
+def test_a_chip_has_one_name_whichever_torch_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> str:
         raise RuntimeError("no Metal here")
 
-    assert apple_name(fails) == "Apple M2"
+    monkeypatch.setattr("torchspec.harness.device_mps.cpu_model", lambda: "Apple M2")
+    assert {apple_name(ask) for ask in (lambda: "Apple M2 (Metal)", None, fails)} == {"Apple M2"}
+    monkeypatch.setattr("torchspec.harness.device_mps.cpu_model", lambda: "Intel(R) Core(TM) i7-9750H")
+    assert apple_name(lambda: "AMD Radeon Pro 5300M") == "AMD Radeon Pro 5300M"
+    assert {apple_name(ask) for ask in (lambda: "", None, fails)} == {"Intel(R) Core(TM) i7-9750H"}
 
 
 @pytest.mark.parametrize("text", ["Intel(R) Core(TM) i7-9750H", "Apple M4 Max", "NVIDIA A100-SXM4-80GB", "gfx942", ""])

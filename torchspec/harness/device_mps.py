@@ -19,12 +19,15 @@ LOOK_EVERY_S = 0.001
 
 
 def apple_name(ask: Callable[[], str] | None) -> str:
-    """The chip's name: as Metal tells it where this torch asks it, else as the system does."""
+    """The chip's name, the same whichever torch asks: as the system tells it where the chip holds the GPU too, else as
+    Metal does where this torch asks it."""
+    told = cpu_model()
+    if told.startswith("Apple") or ask is None:
+        return told
     try:
-        told = ask() if ask is not None else ""
+        return ask() or told
     except (RuntimeError, AttributeError):
-        told = ""
-    return told or cpu_model()
+        return told
 
 
 class Mps(Device):
