@@ -214,7 +214,8 @@ def test_noise_is_recorded_for_each_pair_of_controls_and_of_measuring(bench: Cal
     noise = [r.body for r in tool_ledger.read(made.path) if r.kind == "noise"]
     assert len(noise) == 3 + 3
     for body in noise:
-        assert set(body) == {"cell", "load", "steal", "frequency_mhz", "throttled", "memory_pressure", "others"}
+        told = {"cell", "load", "steal", "frequency_mhz", "throttled", "memory_pressure", "others", "device"}
+        assert set(body) == told
         assert set(body["others"]) == {"busy_share", "pinned_share", "pinned_steal"}
 
 

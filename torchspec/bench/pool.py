@@ -1,8 +1,8 @@
 """Pairs of fresh workers of one interpreter against itself, with planted changes: the material of the benchmark.
 
-Asks the emitted harness's own workers, in the order in which its driver asks them: a new layout, a warm-up, short
-blocks of both sides in random order on one core. Every pair times every work, plain and with each planted change.
-What is kept of a pair is what the driver makes of it: one figure a work, metric and planted change.
+Asks the emitted harness's own workers as its driver asks them: a new layout, a warm-up, short blocks of both sides on
+one core; which side is first is drawn by lot each time. Every pair times every work, plain and with each planted
+change. What is kept of a pair is what the driver makes of it: one figure a work, metric and planted change.
 """
 
 from __future__ import annotations
@@ -107,10 +107,23 @@ class Pool:
         """Starts the next pair's workers on the other cores, as a run's `Spares` do."""
         free = set(usable_cores()) - {max(usable_cores())}
         if free and hasattr(os, "sched_setaffinity"):
-            self.spares = []
-            for side in ("baseline", "candidate"):
-                self.spares.append(self.start(side))
-                tie_to_cores(self.spares[-1].process.pid, free)
+            self.spares = self._both()
+            for worker in self.spares:
+                tie_to_cores(worker.process.pid, free)
+
+    def _both(self, tail: int = 0) -> list[Worker]:
+        """A new worker of each side, the baseline's first in the list; which starts first is drawn by lot."""
+        extra = {"candidate": {"BENCH_TAIL": str(tail)}} if tail else {}
+        sides = ("baseline", "candidate")
+        started: dict[str, Worker] = {}
+        try:
+            for side in self.random.sample(sides, 2):
+                started[side] = self.start(side, extra.get(side))
+        except BaseException:
+            for worker in started.values():
+                worker.kill()
+            raise
+        return [started[side] for side in sides]
 
     def _end_spares(self) -> None:
         for worker in self.spares:
@@ -125,9 +138,9 @@ class Pool:
         timed = 0.0
         if tail:
             self._end_spares()
-            a, b = self.start("baseline"), self.start("candidate", {"BENCH_TAIL": str(tail)})
+            a, b = self._both(tail)
         else:
-            a, b = self.spares or (self.start("baseline"), self.start("candidate"))
+            a, b = self.spares or self._both()
             self.spares = []
             for worker in (a, b):
                 tie_to_cores(worker.process.pid, set(usable_cores()))
@@ -150,15 +163,16 @@ class Pool:
         self, a: Worker, b: Worker, work: str, plants: list[float]
     ) -> tuple[dict[float, list[list[dict[str, Any]]]], float]:
         frozen = str(self.folder / f"{work}.pt")
-        for worker in (a, b):
+        for worker in self.random.sample((a, b), 2):
             worker.ask("open", LIMIT_S, name="x", cell=work, frozen=frozen)
         held: dict[float, list[list[dict[str, Any]]]] = {ratio: [] for ratio in (0.0, *plants)}
         timed = 0.0
         for build in range(self.builds):
             padding = self.random.randrange(PADDING_BYTES)
             warm = []
-            for worker in (a, b):
+            for worker in self.random.sample((a, b), 2):
                 worker.ask("relayout", LIMIT_S, name="x", padding=padding)
+            for worker in self.random.sample((a, b), 2):
                 warm.append(worker.ask("warm", LIMIT_S, name="x", again=build > 0)["call_ns"])
             if work not in self.shapes:
                 self.shapes[work] = block_shape(min(warm), self.block_ms)

@@ -50,7 +50,7 @@ class Controls(PairTimer):
             for one in sorted(active, key=lambda one: one.place):
                 sides = self._ready(sides, "baseline", "baseline", "control", one)
                 if sides is not None and ahead is not None and not one.tail:
-                    self.spares.prepare(ahead, sides.cores)
+                    self.spares.prepare(self.shuffled(ahead), sides.cores)
                 if sides is not None and not self._control_turn(sides, one):
                     sides.close()
                     sides = None
@@ -120,7 +120,7 @@ class Controls(PairTimer):
             turns: list[list[float]] = [[], [0.0, *plants]] if plants else [[]]
             self.random.shuffle(turns)
             for asked in turns:
-                order = self.random.choice(("ab", "ba"))
+                order = sides.order()
                 taken = {name: self._block(sides, one, name, asked, preempted) for name in order}
                 if not asked:
                     same.append({"order": order, "a_ns": taken["a"][0], "b_ns": taken["b"][0]})

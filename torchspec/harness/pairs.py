@@ -130,7 +130,7 @@ class Pairs(Controls):
                 if sides is None:
                     continue
                 if ahead is not None and not one.tail:
-                    self.spares.prepare(ahead, sides.cores)
+                    self.spares.prepare(self.shuffled(ahead), sides.cores)
                 pair = run.past.next_pair(one.cell, one.against, stage)
                 label = run.embedded.cells[one.cell]["label"]
                 most = int(self.budget["max_pairs"])
@@ -160,7 +160,7 @@ class Pairs(Controls):
         preempted = {"a": 0, "b": 0}
         try:
             for _ in range(one.rounds):
-                order = self.random.choice(("ab", "ba"))
+                order = sides.order()
                 taken: dict[str, list[float]] = {}
                 for name in order:
                     taken[name] = self._block(sides, one, name, [], preempted)[0]

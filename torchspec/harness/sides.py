@@ -6,6 +6,7 @@ Must not decide how much is measured, and writes no records.
 from __future__ import annotations
 
 import os
+import random
 from typing import Any
 
 from .needs import Comparison
@@ -13,7 +14,7 @@ from .noise import core_use, foreign_shares
 from .run import Run, idlest_cores
 from .sequential import RATES
 from .spares import Spares
-from .supervise import WorkerFailed
+from .supervise import Worker, WorkerFailed
 
 #: Without `sees`, the control plants a change this far beyond the limit (or as far as the limit itself, if farther).
 USUAL_SEES = 0.05
@@ -76,25 +77,33 @@ class Timed:
 
 
 class Sides:
-    """A pair of workers that are asked in turn."""
+    """A pair of workers that are asked in turn.
 
-    def __init__(self, run: Run, a: str, b: str, purpose: str, spares: Spares) -> None:
+    Which one starts first, and which one is asked first each time, is drawn by `lot`: whoever was asked last goes into
+    the next block with its caches warm, so that a fixed order would make one side look faster.
+    """
+
+    def __init__(self, run: Run, a: str, b: str, purpose: str, spares: Spares, lot: random.Random) -> None:
         self.names = (a, b)
         #: What others took of the pinned cores; None where nothing tells, or a side has failed.
         self.pinned: dict[str, float | None] | None = None
         self._before: tuple[int, int, int, int] | None = None
         self.cores: list[int] = []
-        self.a = spares.take(a, f"{purpose}-a")
+        self._lot = lot
+        started: dict[str, Worker] = {}
         try:
-            self.b = spares.take(b, f"{purpose}-b")
+            for place in self.order():
+                started[place] = spares.take(a if place == "a" else b, f"{purpose}-{place}")
         except WorkerFailed:
-            self.a.close()
+            for worker in started.values():
+                worker.close()
             raise
+        self.a, self.b = started["a"], started["b"]
         self.limit = run.timeout_s
         try:
-            for worker in (self.a, self.b):  # both import at the same time, then share the core
+            for worker in started.values():  # both import at the same time, then share the core
                 worker.send("ready")
-            for worker in (self.a, self.b):
+            for worker in started.values():
                 worker.receive(run.start_timeout_s)
             self.cores = idlest_cores(run.embedded.threads)
             self.both("pin", {"cores": self.cores}, {"cores": self.cores})
@@ -103,9 +112,16 @@ class Sides:
             self.close()
             raise
 
+    def order(self) -> str:
+        """ "ab" or "ba", by lot."""
+        return self._lot.choice(("ab", "ba"))
+
     def both(self, do: str, a: dict[str, Any] | None = None, b: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Asks a, then b. A failure carries the worker, and so the side, that failed."""
-        return self.a.ask(do, self.limit, **(a or {})), self.b.ask(do, self.limit, **(b or {}))
+        """Asks both, one after the other: (a's answer, b's). A failure carries the worker, and so the side, that
+        failed."""
+        workers, given = {"a": self.a, "b": self.b}, {"a": a or {}, "b": b or {}}
+        answers = {place: workers[place].ask(do, self.limit, **given[place]) for place in self.order()}
+        return answers["a"], answers["b"]
 
     def _use(self) -> tuple[int, int, int, int] | None:
         a, b = self.a.pids(), self.b.pids()

@@ -41,10 +41,15 @@ class PairTimer:
         if sides is not None:
             return sides
         try:
-            return Sides(self.run, a, b, f"time-{stage}", self.spares)
+            return Sides(self.run, a, b, f"time-{stage}", self.spares, self.random)
         except WorkerFailed as failure:
             self._note_failure(one, failure, None)
             return None
+
+    def shuffled(self, sides: tuple[str, str]) -> tuple[str, str]:
+        """These two in an order by lot."""
+        first, second = self.random.sample(sides, 2)
+        return first, second
 
     def turn(self, sides: Sides, one: Timed, build: Callable[[int], None]) -> bool:
         """One cell's turn in a pair, build by build; False where the workers must be replaced."""
@@ -95,7 +100,8 @@ class PairTimer:
         one.items, one.items_unit = opened[1]["items"], opened[1]["items_unit"]
         one.bus_bytes = float(opened[1].get("bus_bytes") or 0.0)
         one.operation_bytes = float(opened[1].get("operation_bytes") or 0.0)
-        for worker, name, answer in ((sides.a, "a", opened[0]), (sides.b, "b", opened[1])):
+        for name in sides.order():
+            worker, answer = (sides.a, opened[0]) if name == "a" else (sides.b, opened[1])
             if answer["compiles"]:
                 begin = time.monotonic()
                 worker.ask("compile", sides.limit, name=name)
