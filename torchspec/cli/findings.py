@@ -50,7 +50,8 @@ def findings(plan: Plan, verdict: Verdict, candidate: str, color: bool = False, 
     parts = []
     for row in verdict.rows:
         own = of_row.get((row.workload, row.backend), [])
-        wrong = sorted((j for j in own if j.outcome in _WORST), key=lambda j: _WORST.index(j.outcome))
+        votes = [j for j in own if gates[j.gate].decision is not None]  # a report decides nothing; the memo has it
+        wrong = sorted((j for j in votes if j.outcome in _WORST), key=lambda j: _WORST.index(j.outcome))
         if row.candidate != candidate or not wrong:
             continue
         several = len({j.cell for j in own}) > 1

@@ -130,6 +130,10 @@ def missing(question: Question, records: Sequence[Record]) -> Finding:
     return Finding("not_run", "metric never arrived", reason)
 
 
+#: Where it is missing -> how that is said. What work or backend do not have is no lack of a side.
+_LACKS = {"backend": "there is none here", "machine": "this machine cannot give it to {side}"}
+
+
 def _unsupported(question: Question, records: Sequence[Record]) -> Finding | None:
     name = question.metric.name
     mine = [r for r in records if r.body.get("metric") in (name, None)]
@@ -140,5 +144,6 @@ def _unsupported(question: Question, records: Sequence[Record]) -> Finding | Non
     if not mine:
         return None
     body = mine[-1].body
-    reason = f"{body.get('side')} does not support it: {words.sentence(body.get('error'))}"
+    lacks = _LACKS.get(str(body.get("where")), "{side} does not support it").format(side=body.get("side"))
+    reason = f"{lacks}: {words.sentence(body.get('error'))}"
     return Finding("not_run", "unsupported", reason, evidence=(mine[-1].seq,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -73,3 +74,14 @@ def test_an_adopted_upgrade_has_no_findings(invented: ModuleType) -> None:
 
 def test_a_number_stays_with_its_percent() -> None:
     assert wrapped("growth 10 % of it", 9) == "growth\n10 % of\nit"
+
+
+def test_a_report_that_was_not_measured_is_no_finding(invented: ModuleType) -> None:
+    plan, verdict = invented.adopted()
+    one = next(j for j in verdict.judgements if j.outcome == "pass")
+    lacking = replace(one, outcome="not_run", reason="there is none here")
+    judged = replace(verdict, judgements=tuple(lacking if j is one else j for j in verdict.judgements))
+    candidate = verdict.fleet[0].candidate
+    assert "there is none here" in findings(plan, judged, candidate)
+    reports = tuple(replace(gate, decision=None) if gate.id == one.gate else gate for gate in plan.gates)
+    assert "there is none here" not in findings(replace(plan, gates=reports), judged, candidate)
