@@ -137,6 +137,13 @@ def main() -> None:
             f"loss {name}",
             lambda words=words: errors(work("linear_cross_entropy", loss, "train", words), traced=True),
         )
+
+    def given() -> dict[str, Any]:
+        words = {"batch_chunk_size": 16, "acc_policy": "accurate"}
+        made = work("linear_cross_entropy", loss, "train", words)._options()
+        return {name: getattr(made, name) for name in (*words, "chunking_method")}
+
+    case("loss given", given)
     unfused = work("linear_cross_entropy", loss, "train", {"form": "module"})
     case("loss logits", lambda: logits(work("linear_cross_entropy", loss, "train")))
     case("loss mixed logits", lambda: logits(work("linear_cross_entropy", loss, "train", mixed)))

@@ -175,7 +175,7 @@ def test_the_evidence_tells_which_path_the_loss_took(found: dict[str, Any]) -> N
             assert found[f"loss {form} none"][part] < 1e-4
         assert found[f"loss {form} default"]["path"].startswith("chunked")
         assert found[f"loss {form} none"]["path"] == "unfused: the whole logits (64 x 500) were made"
-    assert "the largest part of it had 16 rows" in found["loss chunks"]["path"]
+    assert found["loss given"] == {"batch_chunk_size": 16, "acc_policy": "accurate", "chunking_method": None}
     for name in ("chunks", "policy"):
         assert found[f"loss {name}"]["path"].startswith("chunked")
         assert found[f"loss {name}"]["output"] < 1e-4

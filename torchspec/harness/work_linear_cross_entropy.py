@@ -139,10 +139,7 @@ class LossJob(ModuleJob):
         tokens, _, vocabulary = self.work.sizes()
         if (tokens, vocabulary) in seen["shapes"]:
             return f"unfused: the whole logits ({tokens} x {vocabulary}) were made"
-        parts = [shape[0] for shape in seen["shapes"] if len(shape) == 2 and shape[1] == vocabulary]
-        largest = max((rows for rows in parts if rows < tokens), default=None)
-        most = "" if largest is None else f"; the largest part of it had {largest} rows"
         fused = [name for name in seen["operators"] if "linear_cross_entropy" in name]
         if fused:
-            return f"chunked: {fused[0]} was called, and no tensor of the shape {tokens} x {vocabulary} was seen{most}"
-        return f"chunked: no tensor of the shape {tokens} x {vocabulary} was made{most}"
+            return f"chunked: {fused[0]} was called, and no tensor of the shape {tokens} x {vocabulary} was seen"
+        return f"chunked: no tensor of the shape {tokens} x {vocabulary} was made"
