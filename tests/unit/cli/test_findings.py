@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
+import invented as verdicts
 import pytest
 
 from torchspec.cli.findings import MOST, findings, wrapped
@@ -18,14 +16,7 @@ from torchspec.core.diagnostics import display_width
 @pytest.fixture(scope="module")
 def invented() -> ModuleType:
     """The invented verdicts of the memo's tests."""
-    path = Path(__file__).resolve().parents[1] / "report" / "invented.py"
-    spec = importlib.util.spec_from_file_location("invented_findings", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["invented_findings"] = module
-    spec.loader.exec_module(module)
-    return module
+    return verdicts
 
 
 def test_what_is_not_a_pass_is_named_with_its_figures(invented: ModuleType) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
+import invented as verdicts
 import pytest
 
 from torchspec.model.memo import Memo
@@ -14,21 +12,9 @@ from torchspec.report import render as rendering
 from torchspec.report.view import view
 
 
-def load_invented() -> ModuleType:
-    """tests/unit/report/invented.py as a module, whatever the import mode."""
-    if "invented_memo" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("invented_memo", Path(__file__).with_name("invented.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["invented_memo"] = module
-        spec.loader.exec_module(module)
-    return sys.modules["invented_memo"]
-
-
 @pytest.fixture(scope="session")
 def invented() -> ModuleType:
-    return load_invented()
+    return verdicts
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +27,11 @@ def memo(invented: ModuleType) -> Memo:
 def evil(invented: ModuleType) -> Memo:
     plan, verdict, arguments = invented.hostile()
     return view(plan, verdict, **arguments)
+
+
+@pytest.fixture(scope="session")
+def page(memo: Memo) -> str:
+    return rendering.html_of(memo)
 
 
 @pytest.fixture(scope="session")
