@@ -211,6 +211,14 @@ def lengths(bench: Bench, kind: str, mask: str, function: str | None = None) -> 
     return {"breaks": told["graph_breaks"], **again, "apart": apart}
 
 
+def trained_lengths(bench: Bench) -> dict[str, Any]:
+    """Every declared length of one cell of compiled training, whose inputs take gradients too."""
+    made, others = siblings(bench, "attention", [axes("causal", seq) for seq in LENGTHS], "train_compiled", SIZES)
+    job, graph = bench.job(made), bench.part("graph")
+    told = graph.compile_job(job, {"compile.backend": "eager"}, lambda: None)
+    return {"breaks": told["graph_breaks"], **graph.recompiles(job, 1, others)}
+
+
 def one_shape(bench: Bench, kind: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
     made, others = siblings(bench, kind, cells, "compile", {"hidden": 16, "heads": 2, "vocabulary": 50, "layers": 1})
     return bench.part("graph").recompiles(bench.job(made), 1, others)  # type: ignore[no-any-return]
@@ -296,6 +304,7 @@ def main() -> None:
     for kind in ("attention", "flex_attention"):
         for mask in ("causal", "sliding_window"):
             case(f"lengths {kind} {mask}", lengths, kind, mask)
+    case("trained lengths", trained_lengths)
     case("lengths flex_attention custom", lengths, "flex_attention", "custom", "by_head")
     case("one decode", one_shape, "decode", [{"context": n, "batch": 2, "dtype": "float32"} for n in (16, 32)])
     case("one decode batch", one_shape, "decode", [{"context": 16, "batch": n, "dtype": "float32"} for n in (2, 4)])

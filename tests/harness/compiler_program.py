@@ -32,6 +32,10 @@ def build(rows=3):
     return Scale(), (torch.randn(rows, 16),)
 
 
+def fit(rows=3):
+    return Scale(), (torch.randn(rows, 16),), lambda output, inputs: output.square().mean()
+
+
 def by_head():
     return lambda b, h, q, k: (q >= k) & ((q - k < 30 * (h + 1)) | (b > 0))
 """
@@ -107,6 +111,25 @@ def compiled(bench: Bench) -> dict[str, Any]:
     return {"seconds": told["seconds"], "graphs": told["graphs"], "breaks": told["graph_breaks"], **again}
 
 
+def trained(bench: Bench) -> dict[str, Any]:
+    """A compiled training step: output and gradients against float64, the losses of compiled and plain steps."""
+    import torch
+
+    cpu, jobs = torch.device("cpu"), {}
+    made = bench.work("python", {}, "train_compiled", function="fit")
+    frozen = made.freeze()
+    wide = made.job(frozen, "train", made.reference(), cpu, torch.float64).results(True)
+    jobs = {mode: made.job(frozen, mode, None, cpu, None) for mode in ("train", "train_compiled")}
+    told = bench.part("graph").compile_job(jobs["train_compiled"], {}, lambda: None)
+    found = jobs["train_compiled"].results(True)
+    compare = bench.part("numerics").compare_trees
+    apart = {part: compare(tree, wide[part], wide[part])["max_rel"] for part, tree in found.items()}
+    ran = bench.part("trace").watch(jobs["train_compiled"].step, "cpu")["operators"]
+    losses = {mode: job.losses(4) for mode, job in jobs.items()}
+    again = bench.part("graph").recompiles(jobs["train_compiled"], 1, [((torch.randn(5, 16),), {})])
+    return {"breaks": told["graph_breaks"], "apart": apart, "operators": sorted(ran), "losses": losses, **again}
+
+
 def package(bench: Bench) -> dict[str, Any]:
     found: dict[str, Any] = bench.part("exports").aot_package(bench.job("export"), bench.team / "own.aot.pt2")
     return {**found, "bytes": (bench.team / "own.aot.pt2").stat().st_size}
@@ -158,7 +181,7 @@ def family(bench: Bench, function: str) -> dict[str, Any]:
 
 
 CASES: dict[str, Callable[[Bench], dict[str, Any]]] = {
-    "compiled": compiled, "package": package, "onnx": onnx, "fallback": fallback, "fused": fused,
+    "compiled": compiled, "trained": trained, "package": package, "onnx": onnx, "fallback": fallback, "fused": fused,
 }  # fmt: skip
 
 

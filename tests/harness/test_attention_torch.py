@@ -95,6 +95,11 @@ def test_a_mask_is_no_reason_to_compile_each_length_by_itself(found: dict[str, A
     assert (plain["recompiles"], masked["recompiles"]) == (1, 1), "the second length makes it dynamic for all"
 
 
+def test_inputs_that_take_gradients_are_no_reason_to_compile_each_length_by_itself(found: dict[str, Any]) -> None:
+    told = found["trained lengths"]
+    assert (told.get("recompiles"), told.get("shapes"), told.get("breaks")) == (1, 3, 0), told
+
+
 @pytest.mark.parametrize("case", ["one decode", "one decode batch", "one attention"])
 def test_recompiles_over_one_shape_are_no_figure(found: dict[str, Any], case: str) -> None:
     assert "no other shape" in found[case].get("unsupported", ""), found[case]

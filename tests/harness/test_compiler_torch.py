@@ -39,7 +39,7 @@ def ask(candidate_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Ask
 
 @pytest.fixture(scope="module")
 def cold(ask: Ask) -> dict[str, Any]:
-    return ask("fallback", "compiled", "package", "onnx", "flex custom", "fused")
+    return ask("fallback", "compiled", "trained", "package", "onnx", "flex custom", "fused")
 
 
 def test_recompiles_over_shapes_and_a_cache_that_is_warm(ask: Ask, cold: dict[str, Any]) -> None:
@@ -48,6 +48,17 @@ def test_recompiles_over_shapes_and_a_cache_that_is_warm(ask: Ask, cold: dict[st
     assert (told["recompiles"], told["shapes"]) == (1, 3), "the second shape makes the dimension dynamic for all"
     again = ask("compiled")["compiled"]
     assert again["seconds"] < told["seconds"] / 2, (again["seconds"], told["seconds"])
+
+
+def test_a_training_step_is_compiled_with_its_backward_pass(cold: dict[str, Any]) -> None:
+    told = cold["trained"]
+    assert set(told.get("apart", {})) == {"output", "gradient"}, told
+    assert max(told["apart"].values()) < 1e-5, told
+    assert not [name for name in told["operators"] if "gelu" in name], "the compiler made one kernel of it"
+    plain, compiled = told["losses"]["train"], told["losses"]["train_compiled"]
+    assert compiled == pytest.approx(plain, rel=1e-5)
+    assert compiled[-1] < compiled[0]
+    assert (told["recompiles"], told["shapes"], told["breaks"]) == (1, 2, 0)
 
 
 def test_an_aot_package_is_made_loaded_and_run(cold: dict[str, Any]) -> None:

@@ -9,8 +9,10 @@ GPU = ("cuda", "rocm", "mps")
 ONE = ("cpu", "cuda", "rocm", "mps")
 RANKS = ("distributed",)
 TRAINED = ("fsdp2", "ddp")
-STEADY = ("infer", "train", "compile")
-EVERY = ("infer", "train", "compile", "export")
+TRAINING = ("train", "train_compiled")
+COMPILED = ("compile", "train_compiled")
+STEADY = ("infer", "train", "compile", "train_compiled")
+EVERY = (*STEADY, "export")
 SIZED = ("absolute", "growth", "drop", "increase", "decrease", "report")
 TIMED = ("absolute", "growth", "drop", "increase", "decrease", "speedup", "report")
 SIDES = ("baseline", "beside", "eager")
@@ -65,7 +67,7 @@ def error(
         dimension,
         better,
         ALL,
-        ("train",),
+        TRAINING,
         plain.forms,
         "rollback",
         measured,

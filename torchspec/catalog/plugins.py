@@ -27,7 +27,7 @@ from torchspec.core.diagnostics import Diagnostic, Severity
 
 GROUP = "torchspec.catalog"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-_MODES = {"infer", "train", "compile", "export"}
+_MODES = {"infer", "train", "compile", "train_compiled", "export"}
 _DIMENSIONS = {"time", "bytes", "count", "ratio", "db", "ulp", "number", "rate", "bandwidth", "truth"}
 _SAMPLING = {"timing", "process", "count", "numeric", "fact", "duration"}
 

@@ -10,6 +10,7 @@ MASKS = (*NAMED_MASKS, "custom")
 ONE = ("cpu", "cuda", "rocm", "mps")
 ALL = (*ONE, "distributed")
 RANKS = ("distributed",)
+EVERY_MODE = ("infer", "train", "compile", "train_compiled", "export")
 
 
 def _dtype(default: str | None = "float32") -> Axis:
@@ -64,7 +65,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "attention",
         "scaled dot product attention (torch.nn.functional.scaled_dot_product_attention)",
-        ("infer", "train", "compile", "export"),
+        EVERY_MODE,
         ("infer",),
         _attention(NAMED_MASKS),
         ONE,
@@ -79,7 +80,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "flex_attention",
         "FlexAttention with a block mask, and optionally a score modification",
-        ("infer", "train", "compile", "export"),
+        EVERY_MODE,
         ("infer",),
         _attention(MASKS),
         ONE,
@@ -101,7 +102,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "linear_cross_entropy",
         "a linear layer and cross entropy in one call (torch.nn.functional.linear_cross_entropy)",
-        ("train", "infer", "compile"),
+        ("train", "infer", "compile", "train_compiled"),
         ("train",),
         (
             _dtype(),
@@ -126,7 +127,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "python",
         "the team's own code: a function that returns (module, inputs)",
-        ("infer", "train", "compile", "export"),
+        EVERY_MODE,
         ("infer",),
         (_dtype("float32"),),
         ALL,
@@ -138,7 +139,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "operator",
         "one torch operator by its dotted name; each other line of the shape is an argument of that name",
-        ("infer", "train", "compile"),
+        ("infer", "train", "compile", "train_compiled"),
         ("infer",),
         (
             _dtype(),

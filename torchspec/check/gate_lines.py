@@ -12,7 +12,8 @@ from torchspec.core.diagnostics import Span
 from torchspec.syntax.ast import Value
 
 DECISIONS = ("isolate", "defer", "rollback")
-MODES = ("infer", "train", "compile", "export")
+MODES = ("infer", "train", "compile", "train_compiled", "export")
+COMPILED = ("compile", "train_compiled")
 
 
 class GateLines:

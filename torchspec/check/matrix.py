@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 
 from torchspec.catalog import Metric
+from torchspec.check.gate_lines import COMPILED
 from torchspec.check.spec import CheckedCell, CheckedGate, GateLine, GateSetDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context
 from torchspec.check.team import lacks
@@ -163,9 +164,10 @@ def _can(context: Context, workload: WorkloadDecl, line: GateLine, metric: Metri
             context, "TS307", message, line.against.span, f"narrow it: on {place}; or say: against cpu.float64", label
         )
         return False
-    if line.against is not None and line.against.text == "eager" and mode != "compile":
+    if line.against is not None and line.against.text == "eager" and mode not in COMPILED:
         message = f"only compiled work has an eager form, and this judges mode {mode}"
-        _once(context, "TS307", message, line.against.span, "narrow it: in compile", label)
+        compiled = [m.text for m in workload.modes if m.text in COMPILED] or ["compile"]
+        _once(context, "TS307", message, line.against.span, f"narrow it: in {', '.join(compiled)}", label)
         return False
     if line.limit is not None and metric.dimension == "rate" and line.limit.unit and "/" in line.limit.unit:
         things = line.limit.unit.partition("/")[0]

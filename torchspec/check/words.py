@@ -255,7 +255,9 @@ _WORKLOAD = (
     Row("mask", "which positions see which", (_n("a mask", many=True), Slot("pairs", "parameters", needed=False))),
     Row("shape", "sizes", block="shape", example="shape {"),
     Row("dtype", "precisions", (_n("a dtype", many=True),), example="dtype float32, bfloat16"),
-    Row("mode", "infer, train, compile, export", (_n("a mode", many=True),), example="mode infer, train"),
+    Row(
+        "mode", "infer, train, compile, train_compiled, export", (_n("a mode", many=True),), example="mode infer, train"
+    ),
     Row("on", "backends", (_n("a backend", many=True),), example="on cpu, cuda"),
     Row(
         "except",

@@ -18,6 +18,7 @@ fp64, double, f64: float64
 fp8, float8: float8_e4m3fn float8_e5m2
 inference, eval, forward, eager, predict: infer
 training, backward, fit: train
+compiled_training, compile_train, compiled_train, train_compile: train_compiled
 compiled, compilation, torch.compile, inductor: compile
 exported, torch.export: export
 true, yes, enabled: on

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .modes import COMPILED
 from .restored import restored_problem
 from .run import Run
 from .supervise import Unable, Worker
@@ -115,7 +116,7 @@ def looks(cell: Any, worker: Worker, side: str, repeat: int) -> list[tuple[str, 
             sample("fallback.operators", sum(found["operators"].values()), "dispatch and warnings", found)
         except Unable as reason:
             cell.run.unsupported(cell.cell, side, "fallback.operators", reason)
-    if repeat == 0 and cell.needs.mode == "compile" and cell.needs.wants("compile.graph_breaks"):
+    if repeat == 0 and cell.needs.mode in COMPILED and cell.needs.wants("compile.graph_breaks"):
         found = ask("break_places")
         sample("compile.graph_breaks.places", len(found["places"]), "dynamo explain", found)
     if repeat == 0 and side == cell.run.candidate:

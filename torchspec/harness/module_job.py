@@ -11,12 +11,13 @@ import functools
 from typing import Any
 
 from .jobs import Job, Unsupported
+from .modes import BACKWARD
 from .restored import optimizer_digests
 from .trees import convert, tensors
 
 
 class ModuleJob(Job):
-    """A `torch.nn.Module` in one of the four modes."""
+    """A `torch.nn.Module` in one of the modes."""
 
     def __init__(self, work: Any, frozen: dict[str, Any], mode: str, path: str | None, device: Any, dtype: Any):
         import torch
@@ -31,11 +32,12 @@ class ModuleJob(Job):
         self.module = module.to(device=device) if dtype is None else module.to(device=device, dtype=dtype)
         if dtype is None and work.dtype() is not None:
             self.module = self.module.to(dtype=work.dtype())
-        self.module.train(mode == "train")
+        self.trains = mode in BACKWARD
+        self.module.train(self.trains)
         self._padding: Any = None
         self._output: Any = None
         self.run_with(self.module)
-        self.tuned = self._tuned() if mode == "train" and work.whole_step() and self._parameters() else None
+        self.tuned = self._tuned() if self.trains and work.whole_step() and self._parameters() else None
 
     def _tuned(self) -> Any:
         """The optimizer of a whole step. It learns at a rate of zero: all of its work, and the weights stay the frozen
@@ -50,13 +52,17 @@ class ModuleJob(Job):
         """Sets what a step calls, and everything about it that need not be looked up inside a step."""
         args, kwargs = self.arguments()
         placed = tensors([list(args), kwargs])
-        if self.mode == "train" and self.work.input_gradients:
-            for value in placed.values():
-                value.requires_grad_(value.is_floating_point() or value.is_complex())
+        self._differentiable(placed)
         self.runner = runner
         self._call = functools.partial(runner, *args, **kwargs)
         self._leaves = {k: p for k, p in self.module.named_parameters() if p.requires_grad}
         self._leaves.update({f"input.{k}": v for k, v in placed.items() if v.requires_grad})
+
+    def _differentiable(self, placed: dict[str, Any]) -> None:
+        """Has the backward pass give gradients of these inputs too, where the kind compares them."""
+        if self.trains and self.work.input_gradients:
+            for value in placed.values():
+                value.requires_grad_(value.is_floating_point() or value.is_complex())
 
     def _parameters(self) -> list[Any]:
         return [p for p in self.module.parameters() if p.requires_grad]
@@ -70,7 +76,7 @@ class ModuleJob(Job):
     def ambient(self) -> contextlib.AbstractContextManager[Any]:
         import torch
 
-        return contextlib.nullcontext() if self.mode == "train" else torch.no_grad()
+        return contextlib.nullcontext() if self.trains else torch.no_grad()
 
     def _forward_backward(self) -> Any:
         import torch
@@ -94,7 +100,7 @@ class ModuleJob(Job):
         return {"output": {name: value.detach() for name, value in tensors(self._output).items()}, "gradient": found}
 
     def step(self) -> Any:
-        if self.mode != "train":
+        if not self.trains:
             return self._call()
         result = self._forward_backward()
         if self.tuned is not None:
@@ -112,7 +118,7 @@ class ModuleJob(Job):
         return {k: v.grad.detach().clone() for k, v in self._leaves.items() if v.grad is not None}
 
     def losses(self, steps: int) -> list[float]:
-        if self.mode != "train":
+        if not self.trains:
             raise Unsupported("only a training cell has a loss", "backend")
         optimizer = self.work.optimizer(self._parameters())
         values = []
@@ -138,6 +144,7 @@ class ModuleJob(Job):
         return self.module, args, kwargs
 
     def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._differentiable(tensors([list(args), kwargs]))
         return self.runner(*args, **kwargs)
 
     def relayout(self, padding: int) -> None:
@@ -155,7 +162,7 @@ class ModuleJob(Job):
         import torch
 
         saved: dict[str, Any] = {"module": {name: value.clone() for name, value in self.weights().items()}}
-        if self.mode == "train" and self._parameters():
+        if self.trains and self._parameters():
             optimizer = self.work.optimizer(self._parameters())
             self._forward_backward()
             optimizer.step()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .embedded import TIMED, Embedded
+from .modes import BACKWARD
 
 MEMORY = ("memory.driver_peak", "memory.reserved_peak", "memory.allocated_peak", "memory.fragmentation")
 #: Metrics that one fresh process gives once; three of them are asked.
@@ -55,7 +56,7 @@ class Needs:
         gates = embedded.gates(cell_id)
         self.mode: str = cell["mode"]
         self.metrics = {gate["metric"] for gate in gates}
-        self.train = self.mode == "train"
+        self.train = self.mode in BACKWARD
         beside = embedded.workloads[cell["workload"]]["beside"]
         errors = [gate for gate in gates if gate["metric"].startswith("error.")]
         self.errors = bool(errors)

@@ -17,13 +17,16 @@ from functools import partial
 from typing import Any
 
 from .graph import told_apart
+from .modes import BACKWARD, COMPILED
 from .restored import all_finite, restored_problem
 from .run import Run
 from .supervise import Unable, Worker, WorkerFailed
 from .switches import throw
 
-#: Modes whose work steps by itself, is compiled, and has an exported program.
-STEPS, COMPILES, EXPORTS = ("infer", "train"), ("compile",), ("export",)
+#: Modes whose work steps by itself, and whose work has an exported program.
+STEPS, EXPORTS = ("infer", "train"), ("export",)
+#: In which of its modes a workload saves its state: where it has an optimizer, before others.
+STATES = (("train",), ("train_compiled",), ("infer",), ("compile",), EXPORTS)
 #: The digest of no weights at all: there is nothing that a checkpoint could hold.
 NO_WEIGHTS = hashlib.sha256().hexdigest()
 #: Steps of ranks before their checkpoint, and behind it.
@@ -62,10 +65,10 @@ class Rehearsal:
     def steps(self) -> list[tuple[str, str | None, Callable[[], dict[str, Any]]]]:
         """(step, cell, what it does) of everything that is asked for, in order."""
         found: list[tuple[str, str | None, Callable[[], dict[str, Any]]]] = [("restore", None, self._restore)]
-        smoke = self.cells_of(STEPS, COMPILES, EXPORTS)
+        smoke = self.cells_of(STEPS, COMPILED, EXPORTS)
         found += [("smoke", cell, partial(self._smoke, cell)) for cell in smoke]
         if "checkpoint" in self.plan["reload"]:
-            states = self.cells_of(("train",), ("infer",), COMPILES, EXPORTS)
+            states = self.cells_of(*STATES)
             read = self._ranks_checkpoint if self.run.embedded.plan["backend"].get("over") else self._checkpoint
             found += [("reload.checkpoint", cell, partial(read, cell)) for cell in states if self._keeps_state(cell)]
         if "export" in self.plan["reload"]:
@@ -160,7 +163,8 @@ class Rehearsal:
 
     def _as_measured(self, worker: Worker, cell: str) -> None:
         """Has the opened work compiled, or replaced by its exported program, where that is what was measured."""
-        prepare = {"compile": "compile", "export": "exported"}.get(self.run.embedded.cells[cell]["mode"])
+        mode = self.run.embedded.cells[cell]["mode"]
+        prepare = "compile" if mode in COMPILED else "exported" if mode in EXPORTS else None
         if prepare is not None:
             worker.ask(prepare, self.run.timeout_s, name="own")
 
@@ -168,7 +172,7 @@ class Rehearsal:
         """The baseline's output now against what it gave when it was measured."""
         run = self.run
         path = run.output_file(cell, "baseline", f"rehearsal-{name}")
-        train = run.embedded.cells[cell]["mode"] == "train"
+        train = run.embedded.cells[cell]["mode"] in BACKWARD
         if not run.output_file(cell, "baseline").is_file():
             raise StepFailed("the baseline gave no output of this cell when it was measured")
         self._as_measured(worker, cell)

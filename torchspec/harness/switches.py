@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .graph import told_apart
+from .modes import BACKWARD
 from .run import Run
 from .supervise import Unable, Worker
 
@@ -75,7 +76,7 @@ class Looking:
     def __init__(self, run: Run, cell: str, prepare: Callable[[Worker], None]) -> None:
         self.run, self.cell, self.prepare = run, cell, prepare
         row = run.embedded.cells[cell]
-        self.train = row["mode"] == "train"
+        self.train = row["mode"] in BACKWARD
         self.beside = run.embedded.workloads[row["workload"]]["beside"]
         #: Ranks are not watched: their operators are those of many processes.
         self.watched = not run.embedded.plan["backend"].get("over")

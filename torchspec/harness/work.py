@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from .jobs import Job, Unsupported
+from .modes import BACKWARD
 from .module_job import ModuleJob
 from .trees import convert, tensors
 
@@ -57,8 +58,8 @@ __all__ = ["KINDS", "Job", "ModuleJob", "Task", "Unsupported", "Work", "random_c
 class Task:
     """What a work is told: one cell of the plan, its workload, the seed, and where the team's files lie.
 
-    `mode` is infer, train, compile or export; `axes` the cell's axis values; `options` the workload's own words;
-    `metrics` what is asked of the cell.
+    `mode` is infer, train, compile, train_compiled or export; `axes` the cell's axis values; `options` the workload's
+    own words; `metrics` what is asked of the cell.
     """
 
     def __init__(self, cell: dict[str, Any], workload: dict[str, Any], seed: int, team: Path, settings: dict[str, str]):
@@ -164,7 +165,7 @@ class Work:
         module = self.module(None)
         weights = convert(dict(module.state_dict()), dtype=dtype)
         cotangents: dict[str, Any] = {}
-        if self.task.mode == "train" and not self.scalar:
+        if self.task.mode in BACKWARD and not self.scalar:
             frozen = {"inputs": inputs, "weights": weights, "cotangents": {}}
             wide = torch.float64 if self.has_float64 else None
             job = self.job(frozen, "infer", self.reference(), torch.device("cpu"), wide)

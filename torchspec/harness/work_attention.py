@@ -11,6 +11,7 @@ from .masks import Mask, Score, Shape, mask_named, score_named
 from .precision import mixed
 from .team import old_path
 from .trace import HIGHER_ORDER
+from .trees import tensors
 from .work import Job, ModuleJob, Unsupported, Work
 
 MASK_PARAMETERS = ("window", "block", "document_length", "prefix")
@@ -115,11 +116,12 @@ class AttentionJob(ModuleJob):
         self._call = functools.partial(runner, *args, **self._held(args))
 
     def call_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._differentiable(tensors(list(args)))
         return self.runner(*args, **kwargs, **self._held(args, again=True))
 
     def step(self) -> Any:
         try:
-            return super().step() if self.mode == "train" else self._call()
+            return super().step() if self.trains else self._call()
         except Exception as error:
             self._refuse(error)
             raise
@@ -140,7 +142,7 @@ class AttentionJob(ModuleJob):
 
     def _refuse(self, error: Exception) -> None:
         """Raises Unsupported where torch says that it has no such thing, whatever its compiler wraps around that."""
-        if isinstance(error, NotImplementedError) and (self.flex or self.mode == "train"):
+        if isinstance(error, NotImplementedError) and (self.flex or self.trains):
             raise Unsupported(str(error), "version") from error
         told = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
         why = [line for line in told if any(word in line for word in NO_KERNEL)]

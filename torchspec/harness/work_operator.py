@@ -20,6 +20,7 @@ import contextlib
 import re
 from typing import Any
 
+from .modes import BACKWARD
 from .trees import tensors
 from .work import Job, ModuleJob, Unsupported, Work
 
@@ -168,7 +169,7 @@ class Operator(Work):
         job.other_dtype = dtype
         if not tensors(job.inputs):
             raise ValueError(f"operator {self.task.axes['operator']} is given no tensor")
-        if mode == "train" and not any(t.requires_grad for t in tensors(job.inputs).values()):
+        if mode in BACKWARD and not any(t.requires_grad for t in tensors(job.inputs).values()):
             raise Unsupported(f"no argument of {self.task.axes['operator']} has a gradient", "backend")
         return job
 

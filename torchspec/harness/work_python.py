@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from .modes import COMPILED
 from .precision import mixed
 from .team import call_team, old_path, team_file, team_function
 from .trees import convert, tensors
@@ -143,7 +144,7 @@ class StepJob(Job):
     def __init__(self, work: TeamCode, mode: str, dtype: Any) -> None:
         if dtype is not None:
             raise Unsupported("a step() decides its own precision, so that it has no reference", "backend")
-        if mode in ("compile", "export"):
+        if mode in (*COMPILED, "export"):
             raise Unsupported("a step() is no module to compile or export", "backend")
         asked, entry = work.task.axes.get("dtype", "float32"), work.task.entry
         named = inspect.signature(team_function(work.task.team, entry)).parameters if entry is not None else {}

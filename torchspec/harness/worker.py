@@ -26,6 +26,7 @@ from .exports import aot_package, break_places, dynamic_export, onnx_parity, oth
 from .frames import PipeClosed, receive_frame, send_frame
 from .graph import close_enough, compile_job, export_job, export_runner, recompiles, reload_job
 from .memory import with_planted
+from .modes import BACKWARD, COMPILED
 from .numerics import FIGURES, compare_trees
 from .trace import fallbacks, trace_job
 from .trees import load_tree, save_tree, tree_digest
@@ -126,9 +127,10 @@ class Bench:
             raise Unsupported(f"a reference on {where} cannot be made on {self.embedded.backend}", "backend")
         place = torch.device("cpu") if where == "cpu" else self.device.place()
         work = self.work(cell)
-        mode = "train" if work.task.mode == "train" else "infer"
+        gradients = work.task.mode in BACKWARD
+        mode = "train" if gradients else "infer"
         job = work.job(load_tree(Path(frozen)), mode, work.reference(), place, getattr(torch, dtype_name))
-        found = self._results(job, work.task.mode == "train")
+        found = self._results(job, gradients)
         save_tree(found, Path(path))
         return {"digest": tree_digest(found)}
 
@@ -138,8 +140,10 @@ class Bench:
         held = load_tree(Path(frozen))
         path = work.task.beside if variant == "beside" else self.embedded.side(self.side).get("path")
         mode = work.task.mode
+        if variant == "eager":
+            mode = "train" if mode in BACKWARD else "infer"
         self.device.seed(work.task.seed)
-        job = work.job(held, "infer" if variant == "eager" else mode, path, self.device.place(), None)
+        job = work.job(held, mode, path, self.device.place(), None)
         self.jobs[name], self.works[name] = job, work
         weights = tree_digest(job.weights()) if job.weights() else tree_digest({})
         return {
@@ -147,7 +151,7 @@ class Bench:
             "weights": weights,
             "items": job.items,
             "items_unit": job.items_unit,
-            "compiles": mode == "compile" and variant != "eager",
+            "compiles": mode in COMPILED,
         }
 
     def compile(self, name: str) -> dict[str, Any]:

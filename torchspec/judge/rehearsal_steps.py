@@ -16,7 +16,9 @@ from torchspec.model.plan import Cell, Plan
 
 #: Two ways to the same environment: whoever goes back takes one of them.
 REBUILDING = ("rebuild.cache", "rebuild.scratch")
-STEPPING, COMPILED, EXPORTED = ("infer", "train"), ("compile",), ("export",)
+STEPPING, COMPILED, EXPORTED = ("infer", "train"), ("compile", "train_compiled"), ("export",)
+#: In which of its modes a workload saves its state: where it has an optimizer, before others.
+STATES = (("train",), ("train_compiled",), ("infer",), ("compile",), EXPORTED)
 #: The digest of no weights at all: there is nothing that a checkpoint could hold.
 NO_WEIGHTS = sha256_hex(b"")
 
@@ -62,7 +64,7 @@ def wanted(plan: Plan, evidence: Evidence, candidate: str) -> list[Wanted]:
         found.append(Wanted("restore", backend))
         found += [Wanted("smoke", backend, cell) for cell in smoke]
         if "checkpoint" in reload:
-            states = chosen(cells, ("train",), ("infer",), COMPILED, EXPORTED)
+            states = chosen(cells, *STATES)
             found += [Wanted("reload.checkpoint", backend, cell) for cell in states if _keeps_state(evidence, cell)]
         if "export" in reload:
             found += [Wanted("reload.export", backend, cell) for cell in chosen(cells, EXPORTED)]

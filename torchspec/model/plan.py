@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Decision = Literal["adopt", "isolate", "defer", "rollback"]
-Mode = Literal["infer", "train", "compile", "export"]
+Mode = Literal["infer", "train", "compile", "train_compiled", "export"]
 Form = Literal["absolute", "growth", "drop", "increase", "decrease", "speedup", "identical", "holds", "report"]
 Requirement = Literal["required", "optional", "lane"]
 

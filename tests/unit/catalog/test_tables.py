@@ -8,7 +8,7 @@ from torchspec.check.units import limit_dimensions
 from torchspec.model.codec import load_schema
 
 CATALOG = catalog.load()
-MODES = {"infer", "train", "compile", "export"}
+MODES = {"infer", "train", "compile", "train_compiled", "export"}
 
 
 def test_names_are_unique() -> None:

@@ -80,9 +80,9 @@ def test_gates_by_cells_give_a_reason_for_each_hole() -> None:
     text = explain_gates(replace(plan, cells=(first, *extra), gates=(narrow, compiled), workloads=(workload,)))
     assert "+..  latency.p50 <= 1  at dtype float32  else isolate" in text
     assert "cell 2: the line says `at dtype float32`" in text
-    assert "cell 3: export does not give latency.p50 (infer, train and compile do)" in text
+    assert "cell 3: export does not give latency.p50 (infer, train, compile and train_compiled do)" in text
     assert "...  compile.time <= 1  else isolate" in text
-    assert "cell 1: infer does not give compile.time (compile does)" in text
+    assert "cell 1: infer does not give compile.time (compile and train_compiled do)" in text
 
 
 def test_ranges() -> None:

@@ -182,7 +182,7 @@ class RecordedWork:
         return RecordedJob(torch)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mode", ["infer", "train", "compile", "export"])
+@pytest.mark.parametrize("mode", ["infer", "train", "compile", "train_compiled", "export"])
 def test_all_work_is_built_on_the_device_that_was_asked_for(
     mode: str, backend: tuple[Any, RecordingTorch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,16 +206,18 @@ def test_all_work_is_built_on_the_device_that_was_asked_for(
         side=lambda name: {},
     )
     place = device.torch_name
+    plain = "train" if mode.startswith("train") else "infer"
     for variant in ("own", "eager", "beside"):
         torch.calls.clear()
-        bench.open(variant, "c", "frozen", variant)
+        opened = bench.open(variant, "c", "frozen", variant)
+        assert opened["compiles"] == ("compile" in mode and variant != "eager")
         (built,) = [call for call in torch.calls if call.startswith("built")]
-        assert built == f"built {'infer' if variant == 'eager' else mode} on {place} in None"
+        assert built == f"built {plain if variant == 'eager' else mode} on {place} in None"
     for where, expected in ((device.name, place), ("cpu", "cpu")):
         torch.calls.clear()
         bench.reference("c", "frozen", f"{where}.float64", "out")
         (built,) = [call for call in torch.calls if call.startswith("built")]
-        assert built == f"built {'train' if mode == 'train' else 'infer'} on {expected} in wide"
+        assert built == f"built {plain} on {expected} in wide"
     with pytest.raises(worker.Unsupported, match="cannot be made on"):
         bench.reference("c", "frozen", "tpu.float64", "out")
 
