@@ -220,19 +220,20 @@ def test_noise_is_recorded_for_each_pair_of_controls_and_of_measuring(bench: Cal
 
 
 def test_another_process_on_the_pinned_core_is_seen() -> None:
-    """This process sleeps while another one keeps the core busy; then the other is our own."""
+    """This process sleeps while the child of another one keeps the core busy; then the two are a worker of ours."""
     if not hasattr(os, "sched_getaffinity") or not Path("/proc/stat").exists():
         pytest.skip("this system does not tell what its cores do")
     core = max(os.sched_getaffinity(0))
-    code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    child = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile os.getppid() == {{}}: pass"
+    code = f"import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}.format(os.getpid())])"
     busy = subprocess.Popen([sys.executable, "-c", code])
     try:
-        time.sleep(0.2)
-        apart = [core_use([core], [os.getpid()])]
-        ours = [core_use([core], [os.getpid(), busy.pid])]
+        time.sleep(0.4)
+        apart = [core_use([core], [os.getpid()], [])]
+        ours = [core_use([core], [os.getpid()], [busy.pid])]
         time.sleep(0.8)
-        apart.append(core_use([core], [os.getpid()]))
-        ours.append(core_use([core], [os.getpid(), busy.pid]))
+        apart.append(core_use([core], [os.getpid()], []))
+        ours.append(core_use([core], [os.getpid()], [busy.pid]))
     finally:
         busy.kill()
         busy.wait()
@@ -244,8 +245,9 @@ def test_another_process_on_the_pinned_core_is_seen() -> None:
 
 
 def test_a_share_that_cannot_be_told_is_none() -> None:
-    assert core_use([0], [2**30]) is None
-    assert core_use([100_000], []) is None
+    assert core_use([0], [2**30], []) is None
+    assert core_use([0], [], [2**30]) is None
+    assert core_use([100_000], [], []) is None
     unknown = {"pinned_share": None, "pinned_steal": None}
     assert foreign_shares(None, (2, 1, 1, 0)) == unknown
     assert foreign_shares((5, 2, 1, 0), (5, 2, 1, 0)) == unknown

@@ -15,6 +15,7 @@ from torchspec.harness import dist_cells
 from torchspec.harness.fresh import FreshCell
 from torchspec.harness.planted_memory import LEAST_BYTES, PlantedMemory, planted_bytes
 from torchspec.harness.progress import Estimate
+from torchspec.harness.supervise import WorkerFailed
 from torchspec.model.plan import Limit, Plan
 
 DRIVER, TENSORS = "memory.driver_peak", "memory.allocated_peak"
@@ -83,6 +84,28 @@ def test_a_control_that_fails_is_said_and_tried_again_by_the_next_run(bench: Cal
     told = controls(made)
     assert ["out of memory" in (one["error"] or "") for one in told] == [True, True, False, False]
     assert len(made.started) == 2
+
+
+@pytest.mark.parametrize(("ends", "values"), [(False, [1.0e8, 1.32e8, 1.32e8]), (True, [1.0e8])])
+def test_where_the_first_process_does_not_show_it_two_more_are_asked(
+    ends: bool, values: list[float], bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def measured(self: PlantedMemory, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
+        asked.append(sorted(wanted))
+        if ends and len(asked) == 2:
+            raise WorkerFailed("killed", "memory", "out of memory")
+        low = len(asked) == 1  # the process's meter is a block lower this time
+        return {name: (1e8 if low and name == DRIVER else 1e8 + more, "mock") for name, more in wanted.items()}
+
+    monkeypatch.setattr(PlantedMemory, "_measured", measured)
+    made, cell = bench()
+    PlantedMemory(cell).take()
+    assert asked[0] == [TENSORS, DRIVER]
+    assert asked[1:] == [[DRIVER]] * (1 if ends else 2)
+    told = [(one["metric"], one["value"], one["error"]) for one in controls(made)]
+    assert told == [*((DRIVER, value, None) for value in values), (TENSORS, 1.1e8, None)]
 
 
 def test_no_time_is_said(bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

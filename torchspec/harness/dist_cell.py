@@ -64,9 +64,11 @@ class RankPool:
 
 
 class RankPlantedMemory(PlantedMemory):
-    """In a round's job of the baseline, as the plain figures are: every rank plants as much."""
+    """In a round's job of the baseline, as the plain figures are: every rank plants as much. Once, since what steps
+    before have left in a job's processes would hide it from a second look."""
 
     cell: RankCell
+    processes = 1
 
     def _measured(self, wanted: dict[str, int]) -> dict[str, tuple[float, str]]:
         worker = self.cell.pool.worker("baseline")

@@ -145,9 +145,26 @@ def noise_now() -> dict[str, Any]:
     return held
 
 
-def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int, int] | None:
-    """Clock ticks so far: of these cores in all, of their work, of the processes `own`, and what the host gave to
-    others; None: not told here."""
+def descendants(pids: list[int]) -> list[int]:
+    """These processes and all that they have started and that live: a compiler's are the work's own."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            children.setdefault(int(_fields(path)[1]), []).append(int(path.parent.name))
+    found = list(dict.fromkeys(pids))
+    for pid in found:  # it grows meanwhile
+        found += [child for child in children.get(pid, ()) if child not in found]
+    return found
+
+
+def _fields(path: Path) -> list[str]:
+    """The fields of a `/proc/PID/stat` behind the name, which may hold anything: state, parent, …"""
+    return path.read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+
+
+def core_use(cores: list[int], own: list[int], workers: list[int]) -> tuple[int, int, int, int] | None:
+    """Clock ticks so far: of these cores in all, of their work, of the processes `own` and of `workers` with all that
+    they start, and what the host gave to others; None: not told here."""
     total = busy = mine = stolen = 0
     try:
         for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
@@ -157,9 +174,13 @@ def core_use(cores: list[int], own: list[int]) -> tuple[int, int, int, int] | No
                 total += sum(ticks)
                 busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]  # neither idle, nor waiting, nor stolen
                 stolen += ticks[7]
-        for pid in own:
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
-            mine += int(fields[11]) + int(fields[12])
+        mine += sum(int(ticks) for pid in own for ticks in _fields(Path(f"/proc/{pid}/stat"))[11:13])
+        for pid in descendants(workers):
+            try:  # and of its children that have ended
+                mine += sum(int(ticks) for ticks in _fields(Path(f"/proc/{pid}/stat"))[11:15])
+            except (FileNotFoundError, ProcessLookupError):
+                if pid in workers:
+                    raise
     except (OSError, ValueError, IndexError):
         return None
     return (total, busy, mine, stolen) if total else None

@@ -125,7 +125,7 @@ class Sides:
 
     def _use(self) -> tuple[int, int, int, int] | None:
         a, b = self.a.pids(), self.b.pids()
-        return None if a is None or b is None else core_use(self.cores, [os.getpid(), *a, *b])
+        return None if a is None or b is None else core_use(self.cores, [os.getpid()], [*a, *b])
 
     def close(self) -> None:
         if not (self.a.ended or self.b.ended):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from statistics import median
 from typing import Any
 
 from torchspec import limits
@@ -77,11 +78,12 @@ def of_gate(question: Question, recorded: Sequence[Record], timed: Timed) -> lis
 
 def of_memory(question: Question, recorded: Sequence[Record], sampled: Sequence[Record]) -> list[Control]:
     """The control of a memory gate: the baseline with so many bytes more, held against the gate's own limit; none for a
-    gate that has none. One that was not taken could not be measured."""
+    gate that has none. Of several processes the median counts. One that was not taken could not be measured."""
     if question.against not in (None, "baseline") or question.limit.form not in ("growth", "increase"):
         return []
     mine = [r for r in recorded if r.body.get("metric") == question.metric.name and r.body.get("bytes")]
     body = mine[-1].body if mine else {"error": "it is not in the ledger"}
+    alike = [r.body["value"] for r in mine if r.body["bytes"] == body["bytes"] and r.body.get("value") is not None]
     shown: dict[str, Any] = {
         "cell": question.cell,
         "candidate": question.candidate,
@@ -92,15 +94,17 @@ def of_memory(question: Question, recorded: Sequence[Record], sampled: Sequence[
         "evidence": [r.seq for r in mine],
     }
     base = samples.take(sampled, question.metric.name, "baseline", None, True)
-    if body.get("error") or body.get("value") is None or not base.values or base.odd:
+    if not alike or not base.values or base.odd:
         why = words.sentence(str(body.get("error") or "the baseline has no figure to compare with"))
         return [Control("planted", "error", f"the control (planted memory) could not be measured: {why}", shown)]
-    plain, planted, value = base.median, float(body["bytes"]), float(body["value"])
+    plain, planted, value = base.median, float(body["bytes"]), median(float(value) for value in alike)
     if plain > 0:
         shown |= {"planted": planted / plain, "estimate": value / plain - 1.0}
     bound = question.limit.value or 0.0
     beyond = value > plain * (1.0 + bound) if question.limit.form == "growth" else value > plain + bound
     figures = f"{words.plain(plain, 'bytes')} without it and {words.plain(value, 'bytes')} with it"
+    if len(alike) > 1:
+        figures += f" (the median of {len(alike)} processes)"
     if beyond:
         return [Control("planted", "pass", f"{words.plain(planted, 'bytes')} planted were seen: {figures}", shown)]
     reason = (

@@ -14,14 +14,14 @@ METRIC = "memory.driver_peak"
 GROWTH, INCREASE = ("growth", 0.10), ("increase", 16e6)
 
 
-def judged(limit: tuple[str, float], **told: Any) -> Judged:
+def judged(limit: tuple[str, float], *more: dict[str, Any], **told: Any) -> Judged:
     book = Book(plan_of([gate(METRIC, limit[0], "<=", limit[1])]))
     book.environment("baseline")
     book.environment("candidate")
     book.samples(METRIC, [100e6, 101e6, 102e6], [100e6, 101e6, 102e6], control=False)
-    if told:
+    for one in (told, *more) if told else ():
         control = {"cell": CELL, "candidate": "candidate", "metric": METRIC, "what": "planted", "planted": None}
-        book.add("control", {**control, "timing": [], "error": None, "meter": "meter", **told})
+        book.add("control", {**control, "timing": [], "error": None, "meter": "meter", **one})
     book.done()
     return book.judged()
 
@@ -71,3 +71,21 @@ def test_the_control_says_what_was_planted_and_what_was_seen() -> None:
     assert control["outcome"] == "fail"
     assert "20.00\u202fMB" in control["reason"]
     assert "101.0\u202fMB without it and 102.0\u202fMB with it" in control["reason"]
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"), [((109e6, 121e6, 121.5e6), "pass"), ((109e6, 108e6, 121e6), "inconclusive")]
+)
+def test_of_several_processes_the_median_counts(values: tuple[float, ...], outcome: str) -> None:
+    first, *more = ({"bytes": 20_000_000, "value": value} for value in values)
+    found = judged(GROWTH, *more, **first)
+    assert [one.outcome for one in found.judgements] == [outcome]
+    (control,) = found.controls
+    assert "the median of 3 processes" in control["reason"]
+    assert len(control["evidence"]) == 3
+
+
+def test_of_several_runs_what_was_measured_counts_and_not_what_failed() -> None:
+    failed = {"bytes": 20_000_000, "value": None, "error": "killed"}
+    found = judged(GROWTH, {"bytes": 20_000_000, "value": 121e6}, failed, **failed)
+    assert [one.outcome for one in found.judgements] == ["pass"]
