@@ -68,8 +68,21 @@ def _judgement(p: Plan, gate: Gate, cell: Cell, seq: int) -> Judgement:
         0.018 if key == "p50" else None,
         improvement=outcome == "pass" and high < -0.02,
         evidence=(seq, seq + 1),
-        detail={"pairs_needed": 31} if outcome == "inconclusive" else None,
+        detail={"pairs_needed": 31}
+        if outcome == "inconclusive"
+        else PARTS
+        if outcome == "fail" and key == "driver"
+        else None,
     )
+
+
+#: A peak that fails, and that is the first step's alone.
+PARTS = {
+    "parts": {
+        "baseline": {"first_step": 90.1e6, "later_step": 16.77e6, "modules_imported": 818},
+        "candidate": {"first_step": 161.2e6, "later_step": 16.64e6, "modules_imported": 888},
+    }
+}
 
 
 def verdict(p: Plan | None = None) -> Verdict:

@@ -101,6 +101,8 @@ def _told(alike: Sequence[Judgement], gate: Gate, where: str, color: bool, width
         first = first.replace(mark, paint(mark, judgement.outcome), 1)
     figures = _figures(judgement, {gate.id: gate})
     text = f"{figures}: {judgement.rule}" if figures else judgement.reason
+    if figures and (parts := (judgement.detail or {}).get("parts")):
+        text += f"; {words.of_parts(parts['baseline'], parts['candidate'])}"
     return [first, wrapped(text, width, "    ")]
 
 

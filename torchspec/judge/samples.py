@@ -20,6 +20,9 @@ from torchspec.judge.stats import ALPHA, CONFIRM_ALPHA, centre_interval, shift_e
 from torchspec.model.evidence import Record
 
 ENOUGH = 3
+#: What the harness tells beside a peak of the process: that of the first step, that of a later one above what the steps
+#: before have left, and how many modules the first one imported.
+PARTS = ("first_step", "later_step", "modules_imported")
 
 
 def level_of(n: int) -> float:
@@ -79,6 +82,18 @@ def take(records: Sequence[Record], metric: str, side: str, against: str | None,
     )
 
 
+def parts(records: Sequence[Record], metric: str, side: str) -> dict[str, float] | None:
+    """Medians of the parts of a peak over a side's processes; None where a process does not tell all of them."""
+    told = [
+        [number((r.body.get("detail") or {}).get(part)) for part in PARTS]
+        for r in records
+        if r.body.get("metric") == metric and r.body.get("side") == side and r.body.get("against") is None
+    ]
+    if not told or any(not math.isfinite(value) for one in told for value in one):
+        return None
+    return {part: statistics.median(one[place] for one in told) for place, part in enumerate(PARTS)}
+
+
 def find(question: Question, records: Sequence[Record]) -> Finding | None:
     """The finding from `sample` records of one cell; None where the candidate sent none."""
     highest = limits.harm_is_up(question.metric)
@@ -93,6 +108,10 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
     if not new.values:
         return None
     shown = described(new, base)
+    both = {side: parts(records, name, side) for side in ("baseline", question.candidate)} if not reference else {}
+    one, two = both.get("baseline"), both.get(question.candidate)
+    if one is not None and two is not None:
+        shown = replace(shown, detail=shown.detail | {"parts": {"baseline": one, "candidate": two}})
     if new.odd or base.odd:
         return replace(shown, outcome="error", rule="not a number", reason="a meter gave a figure that is not a number")
     negative = [v for v in (*new.values, *base.values) if v < 0]
@@ -104,7 +123,10 @@ def find(question: Question, records: Sequence[Record]) -> Finding | None:
     if not base.values:
         who = f"the work done {reference}" if reference else "the baseline"
         return replace(shown, outcome="error", rule="no reference", reason=f"{who} has no figure to compare with")
-    return _compared(question, shown, new, base)
+    found = _compared(question, shown, new, base)
+    if found.outcome == "pass" or one is None or two is None:
+        return found
+    return replace(found, reason=f"{found.reason}; {words.of_parts(one, two)}")
 
 
 def described(new: Samples, base: Samples) -> Finding:

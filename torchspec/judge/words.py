@@ -63,6 +63,15 @@ def plain(value: float, unit: str | None, figures: int = 3) -> str:
     return f"{sign}{size:.{figures + 1}g}{NNBSP}{unit}"
 
 
+def of_parts(one: Mapping[str, float], two: Mapping[str, float]) -> str:
+    """Whether a peak is the work's own or what its first step loads, from the `parts` of baseline and candidate."""
+    later, modules = (
+        " → ".join(dict.fromkeys(plain(side[part], unit) for side in (one, two)))
+        for part, unit in (("later_step", "bytes"), ("modules_imported", "count"))
+    )
+    return f"a later step takes {later} more than what is there, and the first one imports {modules} modules"
+
+
 def figure(form: str, value: float, unit: str | None) -> str:
     """An estimate in the terms of its limit's form; a drop is told as growth and a decrease as increase."""
     if form == "growth":

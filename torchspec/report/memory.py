@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torchspec.model.memo import Cell, Scale, Section, TableRow, Words
 from torchspec.model.verdict import Judgement
-from torchspec.report import build
+from torchspec.report import build, numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.forest import axis_row, interval_plot, nice_step, tick
@@ -45,6 +45,7 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
             join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ")
             for j in sorted(own, key=lambda j: meters.index(j.metric))
         ]
+        traces += [soft(text) for j in own if (text := _parts(ctx, j))]
         rows.append(build.row(*cells, key=first.outcome, trace=join(traces, "; ")))
     if scale is not None:
         last = list(axis_row(ctx, scale, len(meters) + 2, 1).cells)
@@ -71,6 +72,20 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
         _heading(ctx, judged, where),
         lead,
         (build.table("meters", t.text("Peak memory by meter"), columns, rows, note=join([note, missing], " ")),),
+    )
+
+
+def _parts(ctx: Context, j: Judgement) -> str:
+    """Whether a peak is the work's own or what its first step loads; nothing where the harness does not tell."""
+    told = (j.detail or {}).get("parts")
+    if not told:
+        return ""
+    later, modules = (
+        numbers.pair(told["baseline"][part], told["candidate"][part], unit, locale=ctx.t.locale).arrow
+        for part, unit in (("later_step", "bytes"), ("modules_imported", "count"))
+    )
+    return ctx.t.text(
+        "driver, of a later step: {later}; modules that the first one imports: {modules}", later=later, modules=modules
     )
 
 

@@ -29,6 +29,7 @@ def test_what_is_not_a_pass_is_named_with_its_figures(invented: ModuleType) -> N
         assert f"{row.workload} on {row.backend}: {row.decision}; " in text
     failing = next(j for j in verdict.judgements if j.outcome == "fail")
     assert f"✗ {failing.metric}" in text
+    assert "and the first one imports 818 → 888 modules" in " ".join(text.split()), "what of the peak is loading"
     assert all(display_width(line) <= 80 for line in text.splitlines())
     assert "\x1b" not in text
 

@@ -89,3 +89,27 @@ def test_of_several_runs_what_was_measured_counts_and_not_what_failed() -> None:
     failed = {"bytes": 20_000_000, "value": None, "error": "killed"}
     found = judged(GROWTH, {"bytes": 20_000_000, "value": 121e6}, failed, **failed)
     assert [one.outcome for one in found.judgements] == ["pass"]
+
+
+def test_a_peak_that_is_not_passed_says_what_of_it_is_loading() -> None:
+    def told(first: float, later: float, modules: int) -> dict[str, Any]:
+        return {"detail": {"first_step": first, "later_step": later, "modules_imported": modules}}
+
+    book = Book(plan_of([gate(METRIC, "growth", "<=", 0.10)]))
+    book.memory_seen(METRIC)
+    for repeat in range(3):
+        book.sample("baseline", METRIC, 100e6 + repeat, repeat=repeat, **told(90e6, 16e6, 818))
+        book.sample("candidate", METRIC, 170e6 + repeat, repeat=repeat, **told(160e6, 17e6, 888))
+    book.done()
+    (one,) = book.judged().judgements
+    assert one.outcome == "fail"
+    assert one.detail["parts"] == {
+        "baseline": {"first_step": 90e6, "later_step": 16e6, "modules_imported": 818},
+        "candidate": {"first_step": 160e6, "later_step": 17e6, "modules_imported": 888},
+    }
+    says = (
+        "a later step takes 16.00\u202fMB → 17.00\u202fMB more than what is there, and the first one imports 818 → 888"
+    )
+    assert says in one.reason
+    book.sample("candidate", METRIC, 170e6, repeat=3)  # a process that does not tell
+    assert "parts" not in book.judged().judgements[0].detail
