@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from torchspec.model.memo import Cell, Scale, Section, TableRow, Words
 from torchspec.model.verdict import Judgement
-from torchspec.report import build, numbers
+from torchspec.report import build
 from torchspec.report.context import Context
 from torchspec.report.figure import figure, limit_words
 from torchspec.report.forest import axis_row, interval_plot, nice_step, tick
 from torchspec.report.language import join, plain, soft, strong
 from torchspec.report.names import METERS
+from torchspec.report.phrases import loading
 from torchspec.report.rows import outcome_cell, shown, trace, where_words
 
 FARTHEST = 150.0  # per cent; beyond it an arrow, so that one meter cannot flatten the others
@@ -45,7 +46,15 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
             join([soft(t.text(METERS[j.metric][0]).lower() + ":"), trace(ctx, j)], " ")
             for j in sorted(own, key=lambda j: meters.index(j.metric))
         ]
-        traces += [soft(text) for j in own if (text := _parts(ctx, j))]
+        for j in own:
+            parts = loading(t, j) if j.outcome != "pass" else None
+            if parts is not None:
+                said = t.text(
+                    "driver, of a later step: {later}; modules that the first one imports: {modules}",
+                    later=parts[0],
+                    modules=parts[1],
+                )
+                traces.append(soft(said))
         rows.append(build.row(*cells, key=first.outcome, trace=join(traces, "; ")))
     if scale is not None:
         last = list(axis_row(ctx, scale, len(meters) + 2, 1).cells)
@@ -72,20 +81,6 @@ def section(ctx: Context, candidate: str, backend: str) -> Section | None:
         _heading(ctx, judged, where),
         lead,
         (build.table("meters", t.text("Peak memory by meter"), columns, rows, note=join([note, missing], " ")),),
-    )
-
-
-def _parts(ctx: Context, j: Judgement) -> str:
-    """Whether a peak is the work's own or what its first step loads; nothing where the harness does not tell."""
-    told = (j.detail or {}).get("parts")
-    if not told:
-        return ""
-    later, modules = (
-        numbers.pair(told["baseline"][part], told["candidate"][part], unit, locale=ctx.t.locale).arrow
-        for part, unit in (("later_step", "bytes"), ("modules_imported", "count"))
-    )
-    return ctx.t.text(
-        "driver, of a later step: {later}; modules that the first one imports: {modules}", later=later, modules=modules
     )
 
 

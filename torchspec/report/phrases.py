@@ -10,7 +10,7 @@ from torchspec.model.verdict import Judgement
 from torchspec.report import numbers
 from torchspec.report.context import Context
 from torchspec.report.figure import Figure, bound_words, figure
-from torchspec.report.language import clip, code, join, plain
+from torchspec.report.language import Language, clip, code, join, plain
 from torchspec.report.names import DOES_NOT_HOLD, METERS, capital, metric_name
 
 
@@ -63,7 +63,7 @@ def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
         return join([said, plain(reason + ".")], " ") if reason and t.code == "en" else said
     change = f"{fig.change} {fig.interval}".strip()
     if j.metric in METERS and fig.absolute:
-        return t.words(
+        said = t.words(
             "`{w}`: {meter} memory at peak {pair}, {change}; the limit is {limit}.",
             w=code(workload),
             pair=fig.absolute,
@@ -71,6 +71,13 @@ def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
             change=change,
             limit=bound_words(t, gate),
         )
+        parts = loading(t, j)
+        if parts is None or ctx.several:  # page one has no room for it beside several candidates; the section has it
+            return said
+        more = t.words(
+            "A later step takes {later}; the first one imports {modules} modules.", later=parts[0], modules=parts[1]
+        )
+        return join([said, more], " ")
     if fig.absolute and gate.limit.form != "absolute":
         return t.words(
             "`{w}`: {metric} {pair}, {change}; the limit is {limit}.",
@@ -87,6 +94,17 @@ def full(ctx: Context, gate: Gate, j: Judgement, workload: str) -> Words:
         change=change,
         limit=bound_words(t, gate),
     )
+
+
+def loading(t: Language, j: Judgement) -> tuple[str, str] | None:
+    """What of a peak of the process is loading: the memory of a later step, and the modules that the first one imports,
+    baseline and candidate; None where the harness does not tell."""
+    told = (j.detail or {}).get("parts")
+    if not told:
+        return None
+    one, two = told["baseline"], told["candidate"]
+    later = numbers.pair(one["later_step"], two["later_step"], "bytes", locale=t.locale).arrow
+    return later, numbers.pair(one["modules_imported"], two["modules_imported"], "count", locale=t.locale).arrow
 
 
 def sentence(words: Words) -> Words:
