@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -142,16 +143,20 @@ def test_a_whole_run_gives_every_figure(
             assert 0 <= detail["first_step"] <= body["value"]
             assert detail["later_step"] >= 0
             assert detail["modules_imported"] >= 0
-    planted = [b for b in of_kind(held, "control") if b["metric"].startswith("memory.")]
+    planted: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for body in of_kind(held, "control"):
+        if body["metric"].startswith("memory."):
+            assert body["error"] is None
+            planted.setdefault((body["cell"], body["metric"]), []).append(body)
     assert len(planted) == 2 * len(plan.cells)
-    for body in planted:
-        plain = [
+    for (cell_id, metric), bodies in planted.items():
+        plain = median(
             b["value"]
             for b in of_kind(held, "sample")
-            if (b["cell"], b["side"], b["metric"]) == (body["cell"], "baseline", body["metric"])
-        ]
-        assert body["error"] is None
-        assert body["value"] > sorted(plain)[1] + 0.8 * body["bytes"]
+            if (b["cell"], b["side"], b["metric"]) == (cell_id, "baseline", metric)
+        )
+        assert len(bodies) in (1, 3), "one process, and two more where its meter did not show it"
+        assert median(b["value"] for b in bodies) > plain + 0.5 * bodies[0]["bytes"], bodies
     steps = of_kind(held, "rehearsal.step")
     assert {b["step"] for b in steps} == {"restore", "smoke", "reload.checkpoint"}
     assert all(b["ok"] for b in steps), steps
