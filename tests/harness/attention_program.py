@@ -216,7 +216,9 @@ def trained_lengths(bench: Bench) -> dict[str, Any]:
     made, others = siblings(bench, "attention", [axes("causal", seq) for seq in LENGTHS], "train_compiled", SIZES)
     job, graph = bench.job(made), bench.part("graph")
     told = graph.compile_job(job, {"compile.backend": "eager"}, lambda: None)
-    return {"breaks": told["graph_breaks"], **graph.recompiles(job, 1, others)}
+    again = graph.recompiles(job, 1, others)
+    gradients = all(one.requires_grad for args, _ in others for one in args)
+    return {"breaks": told["graph_breaks"], "gradients": gradients, **again}
 
 
 def one_shape(bench: Bench, kind: str, cells: list[dict[str, Any]]) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def test_a_mask_is_no_reason_to_compile_each_length_by_itself(found: dict[str, A
 
 def test_inputs_that_take_gradients_are_no_reason_to_compile_each_length_by_itself(found: dict[str, Any]) -> None:
     told = found["trained lengths"]
+    assert told.get("gradients") is True, "every length is called as it is trained"
     assert (told.get("recompiles"), told.get("shapes"), told.get("breaks")) == (1, 3, 0), told
 
 
