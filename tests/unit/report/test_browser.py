@@ -46,8 +46,10 @@ addEventListener("load", () => {
   const labels = [...document.querySelectorAll("tr.traced")].map((r) => [...r.cells].slice(1)
     .filter((c) => getComputedStyle(c).display === "grid").map((c) => parseFloat(getComputedStyle(c).paddingLeft)));
   const uneven = labels.filter((row) => new Set(row).size > 1).length;
+  const boxed = [...document.querySelectorAll(".wide")].filter((e) => e.querySelector(".t-matrix")
+    && (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight)).map((e) => e.textContent.slice(0, 40));
   const said = {
-    wide, small, split, uneven, pressed, filtered, sorted,
+    wide, small, split, boxed, uneven, pressed, filtered, sorted,
     scroll: root.scrollWidth - root.clientWidth,
     ground: getComputedStyle(document.body).backgroundColor,
     font: document.fonts.check('16px "Memo Sans"'),
@@ -105,6 +107,7 @@ def test_nothing_overflows_at_three_widths_in_two_themes(memo: Memo, tmp_path: P
     seen = look(render.html_of(memo), tmp_path, width, dark=dark)
     assert seen["wide"] == []
     assert seen["scroll"] == 0
+    assert seen["boxed"] == [], "the matrix stands in a box that scrolls"
     assert seen["small"] == 0
     assert seen["font"] is True
     assert seen["ground"] == ("rgb(15, 20, 27)" if dark else "rgb(255, 255, 255)")
