@@ -11,6 +11,7 @@ RANKS = ("distributed",)
 TRAINED = ("fsdp2", "ddp")
 TRAINING = ("train", "train_compiled")
 COMPILED = ("compile", "train_compiled")
+#: The modes that repeat a step, and all that there are; the harness has its own table.
 STEADY = ("infer", "train", "compile", "train_compiled")
 EVERY = (*STEADY, "export")
 SIZED = ("absolute", "growth", "drop", "increase", "decrease", "report")

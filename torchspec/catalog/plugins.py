@@ -22,12 +22,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from torchspec.catalog.metric_forms import EVERY
 from torchspec.catalog.rows import Metric, WorkloadKind
 from torchspec.core.diagnostics import Diagnostic, Severity
 
 GROUP = "torchspec.catalog"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-_MODES = {"infer", "train", "compile", "train_compiled", "export"}
+_MODES = set(EVERY)
 _DIMENSIONS = {"time", "bytes", "count", "ratio", "db", "ulp", "number", "rate", "bandwidth", "truth"}
 _SAMPLING = {"timing", "process", "count", "numeric", "fact", "duration"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchspec.catalog.metric_forms import EVERY, STEADY
 from torchspec.catalog.rows import Axis, WorkloadKind
 
 FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128")
@@ -10,7 +11,6 @@ MASKS = (*NAMED_MASKS, "custom")
 ONE = ("cpu", "cuda", "rocm", "mps")
 ALL = (*ONE, "distributed")
 RANKS = ("distributed",)
-EVERY_MODE = ("infer", "train", "compile", "train_compiled", "export")
 
 
 def _dtype(default: str | None = "float32") -> Axis:
@@ -65,7 +65,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "attention",
         "scaled dot product attention (torch.nn.functional.scaled_dot_product_attention)",
-        EVERY_MODE,
+        EVERY,
         ("infer",),
         _attention(NAMED_MASKS),
         ONE,
@@ -80,7 +80,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "flex_attention",
         "FlexAttention with a block mask, and optionally a score modification",
-        EVERY_MODE,
+        EVERY,
         ("infer",),
         _attention(MASKS),
         ONE,
@@ -127,7 +127,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "python",
         "the team's own code: a function that returns (module, inputs)",
-        EVERY_MODE,
+        EVERY,
         ("infer",),
         (_dtype("float32"),),
         ALL,
@@ -139,7 +139,7 @@ WORKLOADS: tuple[WorkloadKind, ...] = (
     WorkloadKind(
         "operator",
         "one torch operator by its dotted name; each other line of the shape is an argument of that name",
-        ("infer", "train", "compile", "train_compiled"),
+        STEADY,
         ("infer",),
         (
             _dtype(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchspec.catalog import Metric
+from torchspec.catalog.metric_forms import EVERY
 from torchspec.check.bind import Bound
 from torchspec.check.spec import GateLine, Quantity, Text
 from torchspec.check.structure import Context, after
@@ -12,8 +13,7 @@ from torchspec.core.diagnostics import Span
 from torchspec.syntax.ast import Value
 
 DECISIONS = ("isolate", "defer", "rollback")
-MODES = ("infer", "train", "compile", "train_compiled", "export")
-COMPILED = ("compile", "train_compiled")
+MODES = EVERY
 
 
 class GateLines:

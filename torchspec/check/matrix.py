@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 
 from torchspec.catalog import Metric
-from torchspec.check.gate_lines import COMPILED
+from torchspec.catalog.metric_forms import COMPILED
 from torchspec.check.spec import CheckedCell, CheckedGate, GateLine, GateSetDecl, Text, WorkloadDecl
 from torchspec.check.structure import Context
 from torchspec.check.team import lacks
