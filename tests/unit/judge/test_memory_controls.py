@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from evidence import CELL, Book, gate, plan_of
 
+from torchspec.harness.planted_memory import shows
 from torchspec.model.verdict import Judged
 
 METRIC = "memory.driver_peak"
@@ -113,3 +114,11 @@ def test_a_peak_that_is_not_passed_says_what_of_it_is_loading() -> None:
     assert says in one.reason
     book.sample("candidate", METRIC, 170e6, repeat=3)  # a process that does not tell
     assert "parts" not in book.judged().judgements[0].detail
+
+
+@pytest.mark.parametrize("limit", [GROWTH, INCREASE])
+@pytest.mark.parametrize("value", [101e6, 111.1e6, 111.2e6, 117e6, 117.1e6, 140e6])
+def test_harness_and_judge_mean_the_same_by_beyond_the_limit(limit: tuple[str, float], value: float) -> None:
+    (control,) = judged(limit, bytes=32_000_000, value=value).controls
+    gate_of_harness = {"limit": {"form": limit[0], "value": limit[1]}}
+    assert shows(gate_of_harness, 101e6, value) == (control["outcome"] == "pass")
