@@ -158,7 +158,7 @@ def descendants(pids: list[int]) -> list[int]:
 
 
 def _fields(path: Path) -> list[str]:
-    """The fields of a `/proc/PID/stat` behind the name, which may hold anything: state, parent, …"""
+    """The fields of a `/proc/PID/stat` behind the name, which may hold anything: state, parent and on."""
     return path.read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
 
 

@@ -115,6 +115,17 @@ def test_the_digest_is_the_plans() -> None:
     assert constants(emit(plan)["cpu"])["PLAN_DIGEST"] == digest(to_json(plan))
 
 
+@pytest.mark.parametrize("path", sorted(HARNESS.rglob("*.py")), ids=lambda path: path.name)
+def test_the_parts_that_travel_are_ascii(path: Path) -> None:
+    """A harness is read on machines and through logs of any encoding, so it brings no character but these."""
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if not line.isascii()
+    ]
+    assert not found, "write it as an escape, or in words"
+
+
 def test_hostile_text_travels_as_data() -> None:
     plan = minimal()
     workload = dataclasses.replace(plan.workloads[0], options={NASTY: [NASTY]})
